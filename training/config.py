@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -351,17 +351,21 @@ def document_of(content: bytes, source: str) -> object:
         raise BadConfig(f"{source} is not YAML: {' '.join(str(error).split())}") from None
 
 
+S_co = TypeVar("S_co", bound=StageSettings, covariant=True)
+"""The settings of a stage."""
+
+
 @dataclass(frozen=True)
-class Request:
+class Request(Generic[S_co]):
     """What a command line asked for: the settings, and what to do with a folder that exists."""
 
-    settings: StageSettings
+    settings: S_co
     config: Path
     overrides: tuple[str, ...] = ()
     overwrite: bool = False
 
 
-def read_request(kind: type[StageSettings], arguments: Sequence[str]) -> Request:
+def read_request(kind: type[S_co], arguments: Sequence[str]) -> Request[S_co]:
     """Return what `--config F [--key value ...] [--overwrite]` asks for; BadConfig if it makes no sense."""
     pairs: dict[str, str] = {}
     rest = [word for word in arguments if word != "--overwrite"]

@@ -8,7 +8,7 @@ tell where accuracy falls or the distance to the reference grows. Rows are used 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import Field
 
@@ -76,6 +76,7 @@ class DpoSettings(PreferenceSettings):
     label_smoothing: float = Field(0.0, ge=0.0, le=0.49, description="share of labels taken to be wrong")
 
 
+Preferring = TypeVar("Preferring", bound=PreferenceSettings)
 CAREFUL_BETA = 0.1
 """Below it models of this study lost what they had been taught."""
 
@@ -92,17 +93,16 @@ def options(settings: DpoSettings) -> dict[str, Any]:
     }
 
 
-def train(ready: "Prepared") -> None:
+def train(ready: "Prepared[DpoSettings]") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
     train_preferences(ready, build_trainer)
 
 
-def train_preferences(ready: "Prepared", build: "Callable[[Prepared], SafeTrainer]") -> None:
+def train_preferences(ready: "Prepared[Preferring]", build: "Callable[[Prepared[Preferring]], SafeTrainer]") -> None:
     """Train an adapter by a stage's trainer, with the alarms of preferences and of what is forgotten."""
     from training.run.watch import AlarmCallback, alarms_of
 
     settings = ready.settings
-    assert isinstance(settings, PreferenceSettings)
     with ready.session() as current:
         trainer = build(ready)
         trainer.add_callback(AlarmCallback(current.run, alarms_of("preferences")))
@@ -132,36 +132,24 @@ def forgetting_alarms(settings: PreferenceSettings) -> "tuple[Alarm, Alarm]":
     )
 
 
-def build_trainer(ready: "Prepared") -> "SafeTrainer":
+def build_trainer(ready: "Prepared[DpoSettings]") -> "SafeTrainer":
     """Return the trainer of an adapter on the chain, which is also the reference."""
-    from datasets import Dataset
     from trl import DPOConfig, DPOTrainer
 
     from training.upstream import PairTrainer
 
-    settings = ready.settings
-    assert isinstance(settings, DpoSettings)
-    told = DPOConfig(**ready.arguments, **options(settings))  # before the base, which ZeRO-3 then loads in parts
-    policy = ready.policy()
+    told = DPOConfig(**ready.arguments, **options(ready.settings))
     say_preferences(ready)
-    return PairTrainer.before(DPOTrainer)(
-        model=policy,
-        args=told,
-        train_dataset=Dataset.from_list(tokenize_answers(ready.data, ready.tokenizer)),
-        processing_class=ready.tokenizer,
-    )
+    return ready.trainer(PairTrainer.before(DPOTrainer), told, tokenize_answers(ready.data, ready.tokenizer))
 
 
-def say_preferences(ready: "Prepared") -> None:
+def say_preferences(ready: "Prepared[PreferenceSettings]") -> None:
     """Say what the rows are, and which settings should be thought over."""
     from training.run.folder import say
 
-    settings, data = ready.settings, ready.data
-    assert isinstance(settings, PreferenceSettings)
-    if isinstance(data.items[0].prompt, str):
+    settings = ready.settings
+    if isinstance(ready.data.items[0].prompt, str):
         say("the rows are plain texts: no chat template is used")
-    for what, count in data.facts.items():
-        say(f"{count} x {what}")
     if settings.beta < CAREFUL_BETA:
         say(
             f"warning: beta {settings.beta:g} is aggressive; at 0.05 preference training destroyed what a model"

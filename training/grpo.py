@@ -225,7 +225,7 @@ def options(settings: SampledSettings) -> dict[str, Any]:
     }
 
 
-def train(ready: "Prepared") -> None:
+def train(ready: "Prepared[GrpoSettings]") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
     from training.run.folder import say
     from training.run.watch import AlarmCallback, alarms_of
@@ -240,36 +240,24 @@ def train(ready: "Prepared") -> None:
         current.train(trainer)
 
 
-def build_trainer(ready: "Prepared") -> "SampledTrainer":
+def build_trainer(ready: "Prepared[GrpoSettings]") -> "SampledTrainer":
     """Return the trainer of an adapter on the chain, which is also the reference."""
     settings = ready.settings
-    assert isinstance(settings, GrpoSettings)
     reward = VerifierReward(settings.verifier_weights, settings.v4)
     return policy_trainer(
         ready, ModelReward(settings.reward, settings.reward_share, reward) if settings.reward else reward
     )
 
 
-def policy_trainer(ready: "Prepared", reward: Any) -> "SampledTrainer":
+def policy_trainer(ready: "Prepared[SampledSettings]", reward: Any) -> "SampledTrainer":
     """Return the trainer of an adapter that this reward teaches."""
     from trl import GRPOConfig, GRPOTrainer
 
     from training.upstream import SampledTrainer
 
-    settings = ready.settings
-    assert isinstance(settings, SampledSettings)
-    arguments = GRPOConfig(**ready.arguments, **options(settings))  # before the base, which ZeRO-3 then loads in parts
-    model = ready.model()
-    policy = ready.policy(model)
-    if settings.vllm == "colocate":
-        model.name_or_path = str(ready.base.folder)  # what vLLM is told to load
-    return SampledTrainer.before(GRPOTrainer)(
-        model=policy,
-        args=arguments,
-        train_dataset=ready.dataset(),
-        processing_class=ready.tokenizer,
-        reward_funcs=reward,
-    )
+    told = GRPOConfig(**ready.arguments, **options(ready.settings))
+    rows = [*ready.data.trl_rows().values()]
+    return ready.trainer(SampledTrainer.before(GRPOTrainer), told, rows, reward_funcs=reward)
 
 
 if __name__ == "__main__":

@@ -58,34 +58,26 @@ def options(settings: KtoSettings) -> dict[str, Any]:
     }
 
 
-def train(ready: "Prepared") -> None:
+def train(ready: "Prepared[KtoSettings]") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
     train_preferences(ready, build_trainer)
 
 
-def build_trainer(ready: "Prepared") -> "SafeTrainer":
+def build_trainer(ready: "Prepared[KtoSettings]") -> "SafeTrainer":
     """Return the trainer of an adapter on the chain, which is also the reference."""
-    from datasets import Dataset
     from trl import KTOConfig, KTOTrainer
 
     from training.run.folder import say
     from training.upstream import PairTrainer
 
     settings = ready.settings
-    assert isinstance(settings, KtoSettings)
     weight = settings.desirable_weight or balanced_weight(ready.data, settings.undesirable_weight)
-    told = KTOConfig(**ready.arguments, **options(settings) | {"desirable_weight": weight})  # before the base: ZeRO-3
-    policy = ready.policy()
+    told = KTOConfig(**ready.arguments, **options(settings) | {"desirable_weight": weight})
     say_preferences(ready)
     say(f"a good answer weighs {weight:.3g}, a bad one {settings.undesirable_weight:.3g}")
     rows = tokenize_answers(ready.data, ready.tokenizer)
     random.Random(settings.seed).shuffle(rows)
-    return PairTrainer.before(KTOTrainer)(
-        model=policy,
-        args=told,
-        train_dataset=Dataset.from_list(with_mismatched(rows, settings.batch)),
-        processing_class=ready.tokenizer,
-    )
+    return ready.trainer(PairTrainer.before(KTOTrainer), told, with_mismatched(rows, settings.batch))
 
 
 def balanced_weight(data: "Rows[Any]", undesirable: float) -> float:

@@ -103,14 +103,13 @@ class RefinerSettings(SampledSettings, RewardConfig):
         return RewardConfig(**{name: getattr(self, name) for name in RewardConfig.model_fields})
 
 
-def train(ready: "Prepared") -> None:
+def train(ready: "Prepared[RefinerSettings]") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
     from training.refiner_rewards import judge_facts, judge_for
     from training.run.folder import say
     from training.run.watch import AlarmCallback, alarms_of
 
     settings = ready.settings
-    assert isinstance(settings, RefinerSettings)
     judge = judge_for(settings)
     say(f"trying the judge {judge.label} on known pairs")
     with ready.session(**judge_facts(settings, judge)) as current:
@@ -122,7 +121,7 @@ def train(ready: "Prepared") -> None:
         trainer.run_async(cast(Any, trainer).reward_funcs[0].close())  # in the loop that made the judge's connections
 
 
-def build_trainer(ready: "Prepared", judge: "Judge") -> "SampledTrainer":
+def build_trainer(ready: "Prepared[RefinerSettings]", judge: "Judge") -> "SampledTrainer":
     """Return the trainer of an adapter on the chain, which is also the reference."""
     from training.data.refine import RefinerData
     from training.judge.judge import StopRule
@@ -130,7 +129,7 @@ def build_trainer(ready: "Prepared", judge: "Judge") -> "SampledTrainer":
     from training.run.folder import say
 
     settings, data = ready.settings, ready.data
-    assert isinstance(settings, RefinerSettings) and isinstance(data, RefinerData)
+    assert isinstance(data, RefinerData)
     if data.trimmed:
         say(f"{len(data.trimmed)} records are trimmed to fit")
     stop = StopRule(settings.max_none_fraction, settings.none_patience)

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from training.sft import SftSettings
-from training.sft import build_trainer as supervised_trainer
+from training.sft import SftSettings, build_trainer
 
 if TYPE_CHECKING:
     from training.data.tokens import Rows
     from training.run.session import Prepared
-    from training.upstream import SafeTrainer
 
 
 class ReviewSettings(SftSettings):
@@ -42,27 +40,13 @@ class ReviewSettings(SftSettings):
         return with_dev(data, self, papers(data, self) if self.eval_data or not data.held else None)
 
 
-def train(ready: "Prepared") -> None:
+def train(ready: "Prepared[ReviewSettings]") -> None:
     """Train an adapter and leave it, with its chain, its instructions and its records, in the run folder."""
     from training.data.reviews import check_replies
 
-    settings, data = ready.settings, ready.data
-    assert isinstance(settings, ReviewSettings)
-    check_replies(data, ready.tokenizer, ready.base.public_name)
+    check_replies(ready.data, ready.tokenizer, ready.base.public_name)
     with ready.session() as current:
         current.train(build_trainer(ready))
-
-
-def build_trainer(ready: "Prepared") -> "SafeTrainer":
-    """Return the trainer of an adapter on the start."""
-    from training.data.reviews import WITHOUT_REASONING
-    from training.run.folder import say
-
-    settings, data = ready.settings, ready.data
-    assert isinstance(settings, ReviewSettings)
-    if count := data.facts.get(WITHOUT_REASONING):
-        say(f"the reasoning before {count} replies is not learned from")
-    return supervised_trainer(ready)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def options(settings: RewardSettings) -> dict[str, Any]:
     }
 
 
-def train(ready: "Prepared") -> None:
+def train(ready: "Prepared[RewardSettings]") -> None:
     """Train an adapter and leave it in the run folder, with what it is worth on pairs that it has not seen."""
     from training.run.folder import say
     from training.run.session import processes
@@ -100,39 +100,29 @@ def train(ready: "Prepared") -> None:
             )
 
 
-def build_trainer(ready: "Prepared") -> "SafeTrainer":
+def build_trainer(ready: "Prepared[RewardSettings]") -> "SafeTrainer":
     """Return the trainer of an adapter on the start."""
-    from datasets import Dataset
     from trl import RewardConfig, RewardTrainer
 
-    from training.run.folder import say
     from training.upstream import ScoreTrainer
 
-    settings, held = ready.settings, ready.data.held
-    assert isinstance(settings, RewardSettings)
+    settings, tokenizer = ready.settings, ready.tokenizer
     measured: dict[str, Any] = {"per_device_eval_batch_size": settings.batch, "prediction_loss_only": True}
-    told = RewardConfig(**ready.arguments | options(settings) | measured)  # before the base: ZeRO-3 loads it in parts
+    told = RewardConfig(**ready.arguments | options(settings) | measured)
     model = ready.model()
     model.config.num_labels = 1  # what TRL asks of a model that scores
-    policy = ready.policy(model)
-    for what, count in ready.data.facts.items():
-        say(f"{count} x {what}")
-    tokens = score_tokens(ready.tokenizer)
-    return ScoreTrainer.scoring(RewardTrainer, tokens)(
-        model=policy,
-        args=told,
-        train_dataset=Dataset.from_list(tokenize_pairs(ready.data, ready.tokenizer, settings)),
-        eval_dataset=Dataset.from_list(tokenize_pairs(held, ready.tokenizer, settings)) if held else None,
-        processing_class=ready.tokenizer,
-    )
+    rows, held = (tokenize_pairs(data, tokenizer, settings) for data in (ready.data, ready.data.held))
+    return ready.trainer(ScoreTrainer.scoring(RewardTrainer, score_tokens(tokenizer)), told, rows, held, model)
 
 
-def tokenize_pairs(data: "Rows[Any]", tokenizer: "PreTrainedTokenizerBase", settings: RewardSettings) -> list[Any]:
+def tokenize_pairs(
+    data: "Rows[Any] | None", tokenizer: "PreTrainedTokenizerBase", settings: RewardSettings
+) -> list[Any]:
     """Return the pairs as tokens, each answer behind its question, with their margins where these are used."""
     from training.data.tokens import sequences_of
 
     rows = []
-    for item in data.items:
+    for item in data.items if data else ():
         row = {f"{name}_ids": [*each.ids] for name, each in sequences_of(item.row(), tokenizer).items()}
         rows.append({**row, "margin": item.margin or 0.0} if settings.use_margins else row)
     return rows

@@ -15,7 +15,6 @@ from evals.errors import BadConfig
 from training.config import StageSettings
 
 if TYPE_CHECKING:
-    from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from training.data.tokens import Rows
@@ -89,46 +88,35 @@ def options(settings: SftSettings) -> dict[str, Any]:
     }
 
 
-def train(ready: "Prepared") -> None:
+def train(ready: "Prepared[SftSettings]") -> None:
     """Train an adapter and leave it, with its chain and its records, in the run folder."""
     with ready.session() as current:
         current.train(build_trainer(ready))
 
 
-def build_trainer(ready: "Prepared") -> "SafeTrainer":
+def build_trainer(ready: "Prepared[SftSettings]") -> "SafeTrainer":
     """Return the trainer of an adapter on the start."""
     from trl import SFTConfig, SFTTrainer
 
-    from training.run.folder import say
     from training.upstream import SafeTrainer
 
     settings = ready.settings
-    assert isinstance(settings, SftSettings)
     measured: dict[str, Any] = {"per_device_eval_batch_size": settings.batch, "prediction_loss_only": True}
-    told = SFTConfig(**ready.arguments | options(settings) | measured)  # before the base: ZeRO-3 then loads it in parts
+    told = SFTConfig(**ready.arguments | options(settings) | measured)
     model = ready.model()
     if settings.is_packed:
         check_packing(model, ready.attention)
-    policy = ready.policy(model)
-    for what, value in ready.data.facts.items():
-        say(f"{what}: {value}")
-    return SafeTrainer.before(SFTTrainer)(
-        model=policy,
-        args=told,
-        train_dataset=tokenize_rows(ready.data, ready.tokenizer),
-        eval_dataset=tokenize_rows(ready.data.held, ready.tokenizer) if ready.data.held else None,
-        processing_class=ready.tokenizer,
-    )
+    rows, held = (tokenize_rows(data, ready.tokenizer) for data in (ready.data, ready.data.held))
+    return ready.trainer(SafeTrainer.before(SFTTrainer), told, rows, held, model)
 
 
-def tokenize_rows(data: "Rows[Any]", tokenizer: "PreTrainedTokenizerBase") -> "Dataset":
+def tokenize_rows(data: "Rows[Any] | None", tokenizer: "PreTrainedTokenizerBase") -> list[dict[str, Any]]:
     """Return the rows as tokens with their labels, which TRL takes as they are: what a dry run shows is what is learned."""
-    from datasets import Dataset
-
     from training.data.tokens import sequences_of
 
-    found = (each for row in data.trl_rows().values() for each in sequences_of(row, tokenizer).values())
-    return Dataset.from_list([{"input_ids": [*each.ids], "labels": each.labels} for each in found])
+    rows = data.trl_rows().values() if data else ()
+    found = (each for row in rows for each in sequences_of(row, tokenizer).values())
+    return [{"input_ids": [*each.ids], "labels": each.labels} for each in found]
 
 
 LENGTHS = (7, 9)

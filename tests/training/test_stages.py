@@ -11,6 +11,7 @@ import pandas
 import pytest
 import torch
 from bitsandbytes.nn import Linear4bit
+from datasets import Dataset
 from peft import PeftModel
 from transformers import LlamaForCausalLM, set_seed
 from trl import GRPOConfig, GRPOTrainer
@@ -360,7 +361,7 @@ def test_training_on_top_equals_training_on_a_merged_base(taught: Path, tmp_path
     plain = GRPOTrainer(
         model=merged,
         args=arguments,
-        train_dataset=prepared.dataset(),
+        train_dataset=Dataset.from_list([*map(dict, prepared.data.trl_rows().values())]),
         processing_class=tokenizer,
         reward_funcs=partial(length_modulo, 7),
         peft_config=lora_config(prepared.settings, merged),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Generic
 
 import torch
 from accelerate import PartialState
@@ -35,7 +35,7 @@ from transformers.integrations import TensorBoardCallback, is_deepspeed_zero3_en
 from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.io import public_path
 from evals.schema import RunRecord
-from training.config import Request, StageSettings, read_request
+from training.config import Request, S_co, StageSettings, read_request
 from training.data.tokens import Rows, fitting, notes_of
 from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP, check_equipment, unused_gpus
 from training.models.base import (
@@ -76,11 +76,11 @@ ADDRESSES = ("main_process_ip", "main_process_port", "deepspeed_hostfile")
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Prepared(Generic[S_co]):
     """A stage with all that was read and checked for it, before the model is loaded and the folder opened."""
 
     stage: str
-    request: Request
+    request: Request[S_co]
     base: Base
     tokenizer: PreTrainedTokenizerBase
     start: Start
@@ -92,7 +92,7 @@ class Prepared:
     """What is done otherwise than asked, for this processor."""
 
     @property
-    def settings(self) -> StageSettings:
+    def settings(self) -> S_co:
         """What the stage was told."""
         return self.request.settings
 
@@ -126,18 +126,41 @@ class Prepared:
     def policy(self, model: PreTrainedModel | None = None) -> StackedPeftModel:
         """Return what learns: an adapter on the base and the chain, which are also the reference."""
         say(f"loading {', '.join((self.base.public_name, *self.start.record()))}")
-        policy = policy_of(model or self.model(), self.start, self.settings)
+        base = model or self.model()
+        policy = policy_of(base, self.start, self.settings)
+        if self.settings.vllm_mode == "colocate":
+            base.name_or_path = str(self.base.folder)  # what vLLM is told to load
         say(f"the adapter: {self.targets.summary}")
         for why, kinds in self.targets.left_out.items():
             say(f"not adapted: {kinds}: {why}")
         say(f"training on {self.data.count} rows of at most {self.settings.longest} tokens")
         for why, count in self.data.left_out.items():
             say(f"{count} rows are left out: {why}")
+        for what, value in self.data.facts.items():
+            say(f"{what}: {value}")
         return policy
 
-    def dataset(self) -> Dataset:
-        """Return the rows as TRL takes them."""
-        return Dataset.from_list([dict(row) for row in self.data.trl_rows().values()])
+    def trainer(
+        self,
+        kind: type[SafeTrainer],
+        arguments: TrainingArguments,
+        rows: Sequence[Mapping[str, Any]],
+        held: Sequence[Mapping[str, Any]] = (),
+        model: PreTrainedModel | None = None,
+        **others: Any,
+    ) -> Any:
+        """Return the trainer of an adapter on the start, taught by rows; `model` is the base where it was loaded before.
+
+        Its arguments come first: ZeRO-3 then loads a base in parts.
+        """
+        return kind(
+            model=self.policy(model),
+            args=arguments,
+            train_dataset=Dataset.from_list([*map(dict, rows)]),
+            eval_dataset=Dataset.from_list([*map(dict, held)]) if held else None,
+            processing_class=self.tokenizer,
+            **others,
+        )
 
     @contextmanager
     def session(self, **facts: str | int) -> "Generator[Session]":
@@ -176,7 +199,7 @@ class Prepared:
             say(f"{status}: {output}")
 
 
-def prepare(stage: str, request: Request) -> Prepared:
+def prepare(stage: str, request: Request[S_co]) -> Prepared[S_co]:
     """Return a stage ready to be trained; LabError for settings, rows, a base or a chain that cannot be used."""
     settings = request.settings
     chain = read_chain(settings.chain) if settings.chain.strip() else None
@@ -192,7 +215,7 @@ def prepare(stage: str, request: Request) -> Prepared:
     return Prepared(stage, request, base, tokenizer, start, data, targets, attention, notes)
 
 
-def fit_processor(request: Request, base: Base) -> tuple[Request, tuple[str, ...]]:
+def fit_processor(request: Request[S_co], base: Base) -> tuple[Request[S_co], tuple[str, ...]]:
     """Return what is computed on a processor without bfloat16: float32, if the base fits; and a note of that."""
     settings = request.settings
     is_settled = settings.autocast == "none" or settings.weights == "nf4"
@@ -310,7 +333,7 @@ class Session:
 
     run: RunFolder
     checkpoint: Path | None
-    ready: Prepared
+    ready: Prepared[StageSettings]
     stop: StopCallback = field(default_factory=StopCallback)
     result: dict[str, float | int | str] = field(default_factory=dict)
     progress: ProgressWriter = field(init=False)
@@ -365,7 +388,7 @@ class Session:
 
 
 def run_command(
-    stage: str, kind: type[StageSettings], train: Callable[[Prepared], None], arguments: Sequence[str] | None = None
+    stage: str, kind: type[S_co], train: Callable[[Prepared[S_co]], None], arguments: Sequence[str] | None = None
 ) -> None:
     """Run a stage as a command: what a person can fix becomes one line and exit code 1."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which `assay train` keeps from the launcher
@@ -476,7 +499,7 @@ def schedule_options(settings: StageSettings) -> dict[str, float] | None:
     return None
 
 
-def record_of(ready: Prepared, facts: Mapping[str, str | int]) -> RunRecord:
+def record_of(ready: Prepared[StageSettings], facts: Mapping[str, str | int]) -> RunRecord:
     """Return the record that a run starts with; paths in it start from here or are left out."""
     settings, base = ready.settings, ready.base
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() and not is_cpu() else None
@@ -501,7 +524,7 @@ def record_of(ready: Prepared, facts: Mapping[str, str | int]) -> RunRecord:
     )
 
 
-def command_line(stage: str, request: Request) -> str:
+def command_line(stage: str, request: Request[StageSettings]) -> str:
     """Return the line that runs this again, without the folders and names of this machine."""
     words: list[str] = []
     given = shlex.split(os.environ.get(LAUNCHED_BY) or "accelerate launch")
