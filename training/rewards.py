@@ -146,11 +146,7 @@ def _without_gaps(row: object) -> object:
     """Return an object without the empty cells that a datasets column adds, where rows have unlike fields."""
     if not isinstance(row, Mapping):
         return row
-    fields = {name: value for name, value in row.items() if value is not None}
-    return {
-        name: {key: cell for key, cell in value.items() if cell is not None} if isinstance(value, Mapping) else value
-        for name, value in fields.items()
-    }
+    return {name: _without_gaps(value) for name, value in row.items() if value is not None}
 
 
 def figures_of(verdict: Verdict) -> dict[str, float | None]:

@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +21,10 @@ from evals.schema.questions import Model, Progress, Sampling
 from training.data.conversations import ANSWERED, is_headed, question_turns, questions_in, turns_in, with_system
 from training.data.tables import SOURCE, SUFFIXES, SourceRows, Unusable, is_table, read_table, usable
 from training.data.tokens import Rows, shared_length
+from training.models.base import HUB_ID
 from training.run.folder import RunFolder
 
 ROWS = "train.jsonl"
-HUB_ID = re.compile(r"(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w][\w./-]*))?")
 SHARED_WORDS = re.compile(r".*\S(?=\s)", re.DOTALL)
 """Of what two texts share, up to the last word that is whole."""
 
@@ -36,32 +36,26 @@ PAIR, ALONE = ("chosen", "rejected"), ("completion",)
 """The columns of answers: a better and a worse one, or one with a `label`."""
 
 
-class PreferenceRow(BaseModel):
-    """One line of a preference data set; columns beside these are provenance and are not read."""
+class Preference(BaseModel):
+    """Answers to one prompt by column, all plain text or all turns; `label` says of one alone whether it is good.
+
+    Columns of a data set beside these are provenance and are not read.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    name: str = ""
     prompt: Text | None = None
+    """None where it is what both answers begin with, until that is found."""
     answers: dict[str, Text]
     label: bool | None = None
     margin: float | None = None
-    example_id: str | None = None
-
-
-@dataclass(frozen=True)
-class Preference:
-    """Answers to one prompt by column, all plain text or all turns; `label` says of one alone whether it is good."""
-
-    name: str
-    prompt: Text
-    answers: Mapping[str, Text]
-    label: bool | None = None
-    margin: float | None = None
     """How much better the chosen of two is, where people said so."""
+    example_id: str | None = None
 
     def row(self) -> dict[str, Any]:
         """Return the columns that TRL reads."""
-        columns = {"prompt": self.prompt, **self.answers}
+        columns = {"prompt": self.prompt or (), **self.answers}
         row = {
             name: text if isinstance(text, str) else [turn.model_dump() for turn in text]
             for name, text in columns.items()
@@ -119,7 +113,7 @@ def read_preferences(
         notes.update(_labels_of(pairs.values(), sources))
 
     def asked(pair: Preference) -> list[str]:
-        text = pair.prompt if isinstance(pair.prompt, str) else pair.prompt[-1].content
+        text = pair.prompt if isinstance(pair.prompt, str) else (pair.prompt or ())[-1].content
         return [text, *text.splitlines()]
 
     def checksum(found: Sequence[Preference]) -> str:
@@ -135,7 +129,9 @@ def _parted(found: Preference) -> list[Preference]:
         return [found]
     labels = zip(PAIR, (True, False), strict=True)
     return [
-        Preference(f"{found.name} {name}", found.prompt, {ALONE[0]: found.answers[name]}, label)
+        Preference(
+            name=f"{found.name} {name}", prompt=found.prompt, answers={ALONE[0]: found.answers[name]}, label=label
+        )
         for name, label in labels
     ]
 
@@ -181,7 +177,7 @@ QUESTIONS = ("prompt", "conversations", "messages", "instruction", "question", "
 """Columns of what both answers answer, the first of them that a row has. All but a text in `prompt` become turns."""
 
 
-def _preference(row: Mapping[str, Any]) -> PreferenceRow:
+def _preference(row: Mapping[str, Any]) -> Preference:
     """Return a pair in any of the forms as its record; Unusable if it is none."""
     if lacking := next((name for name in PAIR if row.get(name) is None), None):
         is_kto = "label" in row or "kto_tag" in row
@@ -190,7 +186,7 @@ def _preference(row: Mapping[str, Any]) -> PreferenceRow:
     return _record(row, {name: name for name in PAIR})
 
 
-def _judged(row: Mapping[str, Any]) -> PreferenceRow:
+def _judged(row: Mapping[str, Any]) -> Preference:
     """Return an answer with its label in any of the forms as its record, or a pair; Unusable if it is neither."""
     if row.get("chosen") is not None:
         return _preference(row)
@@ -208,7 +204,7 @@ def _judged(row: Mapping[str, Any]) -> PreferenceRow:
     return _record(row, {"completion": column or "completion"})
 
 
-def _record(row: Mapping[str, Any], columns: Mapping[str, str]) -> PreferenceRow:
+def _record(row: Mapping[str, Any], columns: Mapping[str, str]) -> Preference:
     """Return a row as its record, its answers by name from these columns of it."""
     asked = next((name for name in QUESTIONS if row.get(name)), "prompt")
     answers = {name: turns_in(column, row.get(column)) for name, column in {asked: asked, **columns}.items()}
@@ -229,13 +225,13 @@ def _record(row: Mapping[str, Any], columns: Mapping[str, str]) -> PreferenceRow
     told = {name: row.get(name) for name in ("label", "margin", "example_id")}
     told["margin"] = STRENGTHS.get(row.get("strength")) if told["margin"] is None else told["margin"]
     try:
-        return PreferenceRow.model_validate({"prompt": question, "answers": answers, **told})
+        return Preference.model_validate({"prompt": question, "answers": answers, **told})
     except ValidationError as error:
         first = error.errors()[0]
         raise Unusable(".".join(str(part) for part in first["loc"] if part != "answers"), first["msg"]) from None
 
 
-def _with_prompt(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]) -> Preference:
+def _with_prompt(name: str, row: Preference, system_prompt: str, notes: Counter[str]) -> Preference:
     prompt, answers = row.prompt, row.answers
     if prompt is None:
         if len(answers) == 1:
@@ -247,8 +243,9 @@ def _with_prompt(name: str, row: PreferenceRow, system_prompt: str, notes: Count
     are_texts = {isinstance(text, str) for text in (prompt, *answers.values())}
     if len(are_texts) == 2:
         raise BadConfig(_mixed_text(name))
+    found = row.model_copy(update={"name": name, "prompt": prompt, "answers": answers})
     if isinstance(prompt, str):
-        return Preference(name, prompt, answers, row.label, row.margin)
+        return found
     if not (prompt and all(answers.values())) or prompt[-1].role != "user":
         raise BadConfig(
             f"row {name} has no question, or an empty answer; a prompt ends with a message of the role user,"
@@ -256,11 +253,11 @@ def _with_prompt(name: str, row: PreferenceRow, system_prompt: str, notes: Count
         )
     told = system_prompt_for(system_prompt, prompt[-1].content)
     if prompt[0].role != "system" and told:
-        prompt = (Message(role="system", content=told), *prompt)
         notes["prompts given the system message of the chain"] += 1
-    elif prompt[0].role == "system" and prompt[0].content != told:
+        return found.model_copy(update={"prompt": (Message(role="system", content=told), *prompt)})
+    if prompt[0].role == "system" and prompt[0].content != told:
         notes["prompts with a system message of their own"] += 1
-    return Preference(name, prompt, answers, row.label, row.margin)
+    return found
 
 
 def _common_start(name: str, chosen: Text, rejected: Text) -> tuple[Text, Text, Text]:
@@ -287,7 +284,7 @@ def _mixed_text(name: str) -> str:
     )
 
 
-def _questions_of(row: PreferenceRow) -> list[str]:
+def _questions_of(row: Preference) -> list[str]:
     """Return what a row may be asking: the user's turns, or the lines of a plain text, after a name too."""
     source = row.prompt if row.prompt is not None else next(iter(row.answers.values()))
     if isinstance(source, str):

@@ -201,9 +201,14 @@ def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> 
     merge_into(model, {name: each for name, each in adapters.items() if name not in frozen})
     if start.continued is None:
         policy = stacked_policy(model, frozen, lora_config(settings, model), settings.seed)
-    else:
+    else:  # `check_continued` compared it with the settings
         read_adapter(start.continued, layers)
-        policy = continued_policy(model, frozen, start.continued, settings)
+        kept = LoraConfig.from_pretrained(str(start.continued))
+        kept.lora_dropout, kept.inference_mode = settings.lora_dropout, False
+        kept.base_model_name_or_path = model.name_or_path
+        policy = StackedPeftModel(model, kept, adapter_name=TRAINED)
+        policy.load_adapter(str(start.continued), TRAINED, is_trainable=True)
+        policy.freeze_below(frozen)
     policy.is_rounded = settings.autocast == "bfloat16"
     return policy
 
@@ -223,17 +228,4 @@ def stacked_policy(
         if f".lora_B.{TRAINED}." in name and bool(parameter.any()):
             raise ValueError(f"{name} does not start at zero (init {lora.init_lora_weights!r})")
     policy.starts_at_zero = True
-    return policy
-
-
-def continued_policy(
-    model: PreTrainedModel, frozen: Mapping[str, Path], continued: Path, settings: StageSettings
-) -> StackedPeftModel:
-    """Return `model` with an adapter going on over the frozen ones, which `check_continued` compared with the settings."""
-    kept = LoraConfig.from_pretrained(str(continued))
-    kept.lora_dropout, kept.inference_mode = settings.lora_dropout, False
-    kept.base_model_name_or_path = model.name_or_path
-    policy = StackedPeftModel(model, kept, adapter_name=TRAINED)
-    policy.load_adapter(str(continued), TRAINED, is_trainable=True)
-    policy.freeze_below(frozen)
     return policy
