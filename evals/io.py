@@ -347,6 +347,18 @@ def write_whole(path: Path, text: str) -> None:
         raise refused from error
 
 
+@contextmanager
+def write_folder(target: Path) -> Generator[Path]:
+    """Lend an empty folder of that name, which takes the place of `target` when the block ends; it goes where that fails."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as place:
+        (unfinished := Path(place) / target.name).mkdir()
+        yield unfinished
+        if target.exists():
+            target.rename(unfinished.with_name(f"{target.name}-before"))
+        unfinished.rename(target)
+
+
 def notice_text(name: str) -> str:
     """Return LICENSE or THIRD-PARTY.md of Assay, from what is installed, else from the folder its packages stand in; LabError if lost.
 

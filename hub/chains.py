@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
@@ -13,7 +12,7 @@ from huggingface_hub import HfApi, ModelCardData
 from pydantic import ValidationError
 
 from evals.errors import ChainMismatch, LabError, first_problem
-from evals.io import weights_identity
+from evals.io import weights_identity, write_folder
 from evals.schema import ChainManifest
 from evals.schema.runs import IMPORTED, BaseOrigin, Diagnostic, Lineage, PublishedStage
 from hub import adapters
@@ -364,15 +363,13 @@ def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifes
             rf"{adapters.REPORTS}/[\w.-]+\.json", name
         ):
             copies[name] = _download(api, repo, head, name)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     last = lineage.stages[-1].model_copy(update={"repo": repo, "revision": head})
     lineage = lineage.model_copy(update={"stages": (*lineage.stages[:-1], last)})
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as place:
+    with write_folder(folder) as place:
         for name, file in copies.items():
-            (target := Path(place) / "chain" / name).parent.mkdir(parents=True, exist_ok=True)
+            (target := place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
-        (Path(place) / "chain" / LINEAGE).write_text(lineage.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        shutil.move(Path(place) / "chain", folder)
+        (place / LINEAGE).write_text(lineage.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return manifest
 
 

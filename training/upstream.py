@@ -17,7 +17,6 @@ import math
 import os
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,7 +44,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from trl.trainer.utils import RepeatSampler, use_adapter
 
 from evals.errors import BadConfig, TrainingStopped
-from evals.io import sha256_of, write_whole
+from evals.io import sha256_of, write_folder, write_whole
 from training.run.folder import PREFIX, failed_checkpoint, remove_old_checkpoints, seal
 
 CHECKED: Mapping[str, str] = {"trl": "1.16.0", "transformers": "5.23.0", "peft": "0.21.2"}
@@ -516,14 +515,9 @@ def write_adapter(model: PeftModel, folder: Path, weights: dict[str, torch.Tenso
     rounded = {name: tensor.detach().to("cpu", torch.bfloat16).contiguous() for name, tensor in tensors.items()}
     config = copy.copy(model.peft_config[TRAINED])  # training may go on
     config.inference_mode = True
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".adapter-") as place:
-        whole = Path(place) / folder.name
+    with write_folder(folder) as whole:
         config.save_pretrained(str(whole))
         save_file(rounded, whole / WEIGHTS_NAME, metadata={"format": "pt"})
         for name in (CONFIG_NAME, WEIGHTS_NAME):
             (whole / name).chmod(0o644)
-        if folder.exists():
-            folder.rename(Path(place) / "replaced")
-        whole.rename(folder)
     return sha256_of(folder / WEIGHTS_NAME)

@@ -12,7 +12,6 @@ What is written for which tool stands in templates/tools.toml.
 import json
 import re
 import shlex
-import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from string import Template
 from typing import Any
 
 from evals.errors import BadConfig, LabError
-from evals.io import jsonl_text, notice_text
+from evals.io import jsonl_text, notice_text, write_folder
 from evals.questions.prompt import conversation
 from evals.questions.sets import SPLITS, SUFFIXES
 from evals.questions.task import DIRECTIONS, MEANINGS
@@ -125,14 +124,11 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
     written |= {f"{name}/grader/{path}": text for path, text in grader_files(f"{name}.grader").items()}
     written |= {path: notice_text(path) for path in ("LICENSE", "THIRD-PARTY.md")}
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=".writing-") as folder:
-            whole = Path(folder) / "whole"
+        with write_folder(out) as whole:
             for place, text in written.items():
                 path = whole / place
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8", newline="")
-            whole.replace(out)
     except OSError as error:
         raise LabError(f"cannot write {out}: {error.strerror}; name a folder that you may write to") from error
     return ExportedTask(

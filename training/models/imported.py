@@ -30,7 +30,7 @@ from torch import nn
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from evals.errors import BadConfig, ChainMismatch, MissingModel
-from evals.io import sha256_of, write_whole
+from evals.io import sha256_of, write_folder, write_whole
 from evals.schema import MergedAdapter, MergedBase
 from evals.schema.questions import Progress
 from evals.schema.runs import IMPORTED, check_patterns, read_adapter_config
@@ -125,10 +125,7 @@ def import_chain(
         candidates = candidates[models[-1] + 1 :]
     candidates = [_fit_names(each, base) for each in candidates]
     roots = [base]  # an adapter that was trained on a merged model names what that was loaded from
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".importing-", dir=folder.parent) as temporary:
-        made = Path(temporary) / folder.name
-        made.mkdir()
+    with write_folder(folder) as made:
         cut = max((number for number, each in enumerate(candidates, 1) if each.why), default=0)
         if cut:
             progress(0.1, f"merging {', '.join(each.name for each in candidates[:cut])}")
@@ -149,7 +146,6 @@ def import_chain(
             new = NewStage(each.name, IMPORTED, target)
             chain = append_stage(made, new, base, chain, None if chain else system_prompt)
             found.append(ChainFinding(each.name, "adapter", True, _describe_layers(each)))
-        shutil.move(made, folder)
     told = "how it was trained, on what and in which order is not known: stages stand in the order that you gave"
     found.append(ChainFinding("chain", "provenance", False, told))
     told = "the one you gave; whether the adapters were trained with it is not known"

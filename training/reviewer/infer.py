@@ -10,9 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig
 from evals.io import jsonl_text, read_rows, write_whole
 from evals.review.clean import read_record, record_beside
 from evals.review.corpus import spread
@@ -21,6 +19,7 @@ from evals.schema import Article
 from evals.schema.articles import ReviewedRow, ReviewRun
 from training.judge.client import Reply
 from training.reviewer.engine import Asking, PaperRequests, Replies, ReviewEngine, requests_for, row_of
+from training.run.folder import only_writer
 
 
 class ReviewFile:
@@ -42,21 +41,11 @@ class ReviewFile:
 
         BadConfig if another process writes to it, or if its rows were made in another way.
         """
-        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise BadConfig(f"another process is writing {self.path}; wait for it, or name another file.") from None
-        except OSError as error:
-            raise LabError(f"cannot write {self.path}: {error.strerror}; name another file.") from error
-        try:
+        refusal = f"another process is writing {self.path}; wait for it, or name another file."
+        with only_writer(self.path.with_name(f".{self.path.name}.lock"), refusal):
             self._read_earlier_rows(run)
             self.write_record(run)
             yield
-        finally:
-            lock.release()
-            Path(lock.lock_file).unlink(missing_ok=True)
 
     def add(self, rows: Sequence[ReviewedRow]) -> None:
         """Note rows, safe against being killed from here on; a good row is never replaced by a bad one."""

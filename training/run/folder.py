@@ -17,7 +17,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from evals.errors import BadConfig, LabError, TrainingStopped
+from evals.errors import BadConfig, CannotWrite, LabError, TrainingStopped
 from evals.io import public_path, sha256_of, write_whole
 from evals.schema import RunRecord
 from evals.schema.runs import RunProgress
@@ -203,6 +203,24 @@ MetricRow = Mapping[str, float | str | None]
 """One line of metrics.jsonl: `step`, then figures (None = not finite), or an `alert` in words."""
 
 
+@contextmanager
+def only_writer(file: Path, refusal: str) -> Generator[None]:
+    """Hold a lock file until the block ends; BadConfig, with this refusal, if another process holds it."""
+    lock = FileLock(file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise BadConfig(refusal) from None
+    except OSError as error:
+        raise CannotWrite(f"cannot write to {file.parent}: {error.strerror}; name another place") from error
+    try:
+        yield
+    finally:
+        lock.release()
+        file.unlink(missing_ok=True)
+
+
 class RunFolder:
     """A folder that one run writes to, and that anyone may read."""
 
@@ -248,22 +266,10 @@ class RunFolder:
             say(f"{folder.name} cannot be used ({fault}); looking for the one before it")
         return None
 
-    @contextmanager
-    def lock(self) -> Generator[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Keep every other process from training in this folder; BadConfig if one does already."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise BadConfig(
-                f"another process is training in {self.path}; wait for it, or name another --output."
-            ) from None
-        try:
-            yield
-        finally:
-            lock.release()
-            (self.path / ".lock").unlink(missing_ok=True)
+        refusal = f"another process is training in {self.path}; wait for it, or name another --output."
+        return only_writer(self.path / ".lock", refusal)
 
     def begin(self, record: RunRecord, *, overwrite: bool = False) -> Path | None:
         """Write run.json as running and return the checkpoint to go on from, None for a new start.
