@@ -113,7 +113,7 @@ def read_preferences(
         notes.update(_labels_of(pairs.values(), sources))
 
     def asked(pair: Preference) -> list[str]:
-        text = pair.prompt if isinstance(pair.prompt, str) else (pair.prompt or ())[-1].content
+        text = pair.prompt if isinstance(pair.prompt, str) else pair.prompt[-1].content if pair.prompt else ""
         return [text, *text.splitlines()]
 
     def checksum(found: Sequence[Preference]) -> str:

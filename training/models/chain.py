@@ -65,7 +65,7 @@ class LoadedChain(Writer):
     """A chain on one base in memory. Safe to use from several threads: batches take turns.
 
     `base` is the base as it was found, which other chains may share (`load_chain(beside=...)`).
-    `stage_checksums` are the SHA-256 of the base's weights and of each adapter; `substitutions` say where the
+    `held` says what is in memory: chains for which it is the same may share it. `stage_checksums` are the SHA-256 of the base's weights and of each adapter; `substitutions` say where the
     base is not the one that was named. A prompt without a system message is given the chain's own.
 
     `hosted` are stages that servers answer (`training.serve.hosted.with_hosted`). `lend` is given the chain and what
@@ -86,6 +86,7 @@ class LoadedChain(Writer):
     ) -> None:
         super().__init__(stack, tokenizer, active)
         self.manifest, self.base, self.dtype = manifest, base, dtype
+        self.held = (base.folder, base.weights_sha256, base.tokenizer, dtype)
         self.substitutions = base.substitutions
         self.stages = (BASE_STAGE, *(stage.name for stage in manifest.stages))
         self.stage_checksums = {
@@ -198,22 +199,28 @@ def load_chain(
     stands on is not loaded again: both then take turns on it. Raises MissingModel if something is not here, ChainMismatch if something is not what it was when the chain was made.
     """
     report = progress or no_progress
-    if str(name).startswith(BARE):
-        return _load_bare(str(name).removeprefix(BARE), dtype, report, cache, beside)
-    chain = read_chain(name)
-    found = chain_base(chain, base, _first_half(report), cache)
+    chain = None if str(name).startswith(BARE) else read_chain(name)
+    if chain is None:
+        found = find_base(str(name).removeprefix(BARE), _first_half(report), cache)
+    else:
+        found = chain_base(chain, base, _first_half(report), cache)
     report(0.5, "checking the chain")
     dtype = dtype or usual_dtype(found)
-    other = _on_same_base(found, dtype, beside)
+    held = (found.folder, found.weights_sha256, found.tokenizer, dtype)
+    other = next((each for each in beside if each.held == held), None)
     tokenizer = other.tokenizer if other else load_tokenizer(found)
-    refuse_chain(name, file_findings(chain, found, tokenizer, other.manifest.base if other else None))
+    if chain is not None:
+        refuse_chain(name, file_findings(chain, found, tokenizer, other.manifest.base if other else None))
     report(0.6, "loading the model")
     stack = other.stack if other else _stack_of(found, dtype)
-    active = _laid_over(stack, chain)
-    report(0.9, "checking what the chain computes")
-    refuse_chain(name, _probe_findings(chain.manifest, stack, active, tokenizer, dtype))
+    if chain is None:
+        manifest, active = _bare_manifest(found, stack, tokenizer), active_adapters(())
+    else:
+        manifest, active = chain.manifest, _laid_over(stack, chain)
+        report(0.9, "checking what the chain computes")
+        refuse_chain(name, _probe_findings(manifest, stack, active, tokenizer, dtype))
     report(1.0, "ready")
-    return LoadedChain(chain.manifest, found, dtype, stack, tokenizer, active)
+    return LoadedChain(manifest, found, dtype, stack, tokenizer, active)
 
 
 def check_chain(
@@ -247,13 +254,6 @@ def check_chain(
         told = f"{now[:12]}…, corrected in {', '.join(map(str, files))}"
         findings = tuple(replace(each, is_ok=True, detail=told) if each.is_mendable else each for each in findings)
     return findings
-
-
-def _on_same_base(base: Base, dtype: Dtype, chains: Sequence[LoadedChain]) -> LoadedChain | None:
-    def of(found: Base, held: Dtype) -> tuple[object, ...]:
-        return found.folder, found.weights_sha256, found.tokenizer, held
-
-    return next((each for each in chains if of(each.base, each.dtype) == of(base, dtype)), None)
 
 
 def _stack_of(base: Base, dtype: Dtype) -> Stack:
@@ -292,26 +292,18 @@ def _probe_findings(
     )
 
 
-def _load_bare(
-    source: str, dtype: Dtype | None, report: Progress, cache: Path | None, beside: Sequence[LoadedChain]
-) -> LoadedChain:
-    base = find_base(source, _first_half(report), cache)
-    report(0.6, "loading the model")
-    dtype = dtype or usual_dtype(base)
-    other = _on_same_base(base, dtype, beside)
-    stack, tokenizer = (other.stack, other.tokenizer) if other else (_stack_of(base, dtype), load_tokenizer(base))
+def _bare_manifest(base: Base, stack: Stack, tokenizer: PreTrainedTokenizerBase) -> ChainManifest:
+    """Return what a chain.json of the base alone would hold."""
     prompt = probe_prompt(tokenizer, SYSTEM_PROMPT)
     with FOREGROUND.answering(), stack.lock:
         (measured,) = measure(stack.model, tokenizer, prompt, stack, [frozenset()])
-    manifest = ChainManifest(
+    return ChainManifest(
         name=f"{BARE}{base.public_name}",
         system_prompt=SYSTEM_PROMPT,
         base=identity_of(base, tokenizer),
         base_probe=probe_of(prompt, measured),
         stages=(),
     )
-    report(1.0, "ready")
-    return LoadedChain(manifest, base, dtype, stack, tokenizer, active_adapters(()))
 
 
 def chain_base(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from evals.errors import ChainMismatch, LabError, MissingModel
@@ -181,6 +182,13 @@ def logprobs(
     inputs = ids.repeat(len(adapters_of_row), 1).to(stack.device)
     with torch.inference_mode(), stack.rows(adapters_of_row):
         logits = model(input_ids=inputs, use_cache=False, logits_to_keep=1).logits[:, -1]
+    return torch.log_softmax(logits.float().cpu(), dim=-1)
+
+
+def logprobs_along(model: nn.Module, ids: torch.Tensor) -> torch.Tensor:
+    """Return the log-probabilities (places, vocabulary) after each of the tokens `ids`, (1, tokens), in float32."""
+    with torch.inference_mode():
+        logits = model(input_ids=ids, use_cache=False).logits[0]
     return torch.log_softmax(logits.float().cpu(), dim=-1)
 
 

@@ -40,6 +40,7 @@ from training.models.base import (
     skeleton,
 )
 from training.models.chain import LoadedChain, chain_base, load_chain
+from training.models.check import logprobs_along
 from training.models.manifest import active_adapters, read_chain
 from training.models.stack import merge_into, pairs_by_layer
 from training.models.targets import peft_names
@@ -210,19 +211,14 @@ def _answers(chain: LoadedChain, stage: str, questions: Sequence[Example], lengt
     ends = [tuple(chain.tokenizer.encode(text.text, add_special_tokens=False)) + chain.ends[:1] for (text,) in written]
     tokens, starts = [row + end for row, end in zip(rows, ends, strict=True)], [len(row) for row in rows]
     with chain.stack.lock, chain.stack.rows([chain.adapters_of_stage[stage]]):
-        logprobs = _logprobs(chain.stack.model, tokens, starts)
-    return StackAnswers(tokens, starts, logprobs)
+        return StackAnswers(tokens, starts, _logprobs(chain.stack.model, tokens, starts))
 
 
 def _logprobs(model: nn.Module, tokens: Sequence[tuple[int, ...]], starts: Sequence[int]) -> list[torch.Tensor]:
     """Return, for each text, the log-probabilities (places of its answer, vocabulary) in float32."""
-    found = []
     device = next(model.parameters()).device
-    with torch.inference_mode():
-        for ids, start in zip(tokens, starts, strict=True):
-            logits = model(input_ids=torch.tensor([ids], device=device), use_cache=False).logits
-            found.append(logits[0, start - 1 : -1].float().cpu().log_softmax(-1))
-    return found
+    texts = zip((torch.tensor([ids], device=device) for ids in tokens), starts, strict=True)
+    return [logprobs_along(model, ids)[start - 1 : -1] for ids, start in texts]
 
 
 def _write(base: Base, adapters: Mapping[str, Adapter], folder: Path, kind: Kind, dtype: str) -> int | None:

@@ -53,12 +53,12 @@ from training.models.base import (
     stream_model,
     weights_sha256,
 )
-from training.models.check import TOLERANCE, ChainFinding, probe_prompt
+from training.models.check import TOLERANCE, ChainFinding, logprobs_along, probe_prompt
 from training.models.manifest import BASE_STAGE, Chain, read_chain
 from training.models.stack import merge_into, pairs_by_layer
 from training.models.start import NewStage, append_stage, chain_without_stages
+from training.run.folder import checkpoints
 
-CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 HUB_PLACE = re.compile(r"[\w][\w.-]*/[\w][\w.-]*(/[\w./-]+)?")
 TASKS = (None, "CAUSAL_LM", "FEATURE_EXTRACTION")
 TOKENIZER_NAME = "tokenizer"
@@ -209,8 +209,8 @@ def _find_inside(folder: Path) -> tuple[Path, str]:
         return folder, ""
     below = [each for each in sorted(folder.iterdir()) if each.is_dir()]
     below = [each for each in below if _is_adapter(each) or (each / "config.json").is_file()]
-    checkpoints = {int(match[1]): each for each in below if (match := CHECKPOINT.fullmatch(each.name))}
-    others = [each for each in below if each not in checkpoints.values()]
+    saved = [each for each in checkpoints(folder) if each in below]
+    others = [each for each in below if each not in saved]
     if len(others) > 1:
         raise BadConfig(
             f"{folder} holds {', '.join(each.name for each in others)}, each an adapter or a model; name one of them,"
@@ -218,10 +218,9 @@ def _find_inside(folder: Path) -> tuple[Path, str]:
         )
     if others:
         return others[0], f"{others[0].name} of {folder.name} was taken"
-    if checkpoints:
-        last = checkpoints[max(checkpoints)]
-        told = f"{last.name} was taken, the last of {len(checkpoints)} in {folder.name}; name another by its own folder"
-        return last, told
+    if saved:
+        told = f"{saved[-1].name} was taken, the last of {len(saved)} in {folder.name}; name another by its own folder"
+        return saved[-1], told
     return folder, ""
 
 
@@ -615,8 +614,8 @@ def _merge_adapter(
             check_patterns(settings, [name for name, _ in model.named_modules()])
             peft = PeftModel.from_pretrained(model, place)
             loaded = peft.load_adapter(place, "default")
-            reference = _logprobs(peft, ids)
-            again = None if twin is None else _logprobs(PeftModel.from_pretrained(twin, place), ids)
+            reference = logprobs_along(peft.eval(), ids)
+            again = None if twin is None else logprobs_along(PeftModel.from_pretrained(twin, place).eval(), ids)
             if missing := [*loaded.missing_keys, *loaded.unexpected_keys]:
                 raise ValueError(f"its weights and its configuration do not belong together ({missing[0]})")
             if not reference.isfinite().all():
@@ -656,13 +655,6 @@ def _tie_again(model: PreTrainedModel) -> None:
     model.config.tie_word_embeddings = model.config.get_text_config().tie_word_embeddings = is_tied
 
 
-def _logprobs(model: nn.Module, ids: torch.Tensor) -> torch.Tensor:
-    """Return the log-probabilities (places, vocabulary) after each of the tokens, in float32."""
-    with torch.inference_mode():
-        logits = model.eval()(input_ids=ids, use_cache=False).logits[0]
-    return torch.log_softmax(logits.float().cpu(), dim=-1)
-
-
 def _write_base(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -686,7 +678,7 @@ def _write_base(
         tokenizer.save_pretrained(target)
         drop_names(target / "tokenizer_config.json", "is_local", "local_files_only")
         with stream_model(find_base(str(target))) as again:
-            gap = float((_logprobs(again, ids) - reference).abs().max())
+            gap = float((logprobs_along(again, ids) - reference).abs().max())
         if gap <= TOLERANCE["float32"] or stored == torch.float32:
             return gap, held
         shutil.rmtree(target)

@@ -231,11 +231,14 @@ ECHO_SECONDS = 2.0
 """A launcher passes on the signal that its whole group has had already; that is no second one."""
 
 
-class MetricsCallback(TrainerCallback):
-    """Appends what the trainer logs to metrics.jsonl, one line per logging step."""
+class RunCallback(TrainerCallback):
+    """Appends what the trainer logs to metrics.jsonl, and tells those who watch the run which step it is at.
 
-    def __init__(self, run: RunFolder) -> None:
-        self.run = run
+    Stands before what looks at the policy.
+    """
+
+    def __init__(self, run: RunFolder, writer: ProgressWriter) -> None:
+        self.run, self.writer = run, writer
 
     def on_log(
         self,
@@ -250,13 +253,6 @@ class MetricsCallback(TrainerCallback):
             numbers = {key: math.nan if value is None else float(value) for key, value in logs.items()}
             finite = {key: value if math.isfinite(value) else None for key, value in numbers.items()}
             self.run.append_metrics({"step": state.global_step, **finite})
-
-
-class StepCounter(TrainerCallback):
-    """Tells those who watch the run which step it is at; stands before what looks at the policy."""
-
-    def __init__(self, writer: ProgressWriter) -> None:
-        self.writer = writer
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
@@ -354,12 +350,10 @@ class Session:
             if isinstance(each, TensorBoardCallback) and each.logging_dir is None:
                 each.logging_dir = f"{self.run.path}.tensorboard"
         data = self.ready.data
-        trainer.add_callback(StepCounter(self.progress))
-        for dev in ((data.dev,) if data.dev else ()) + (
-            (None,) if data.held and self.ready.settings.eval_steps else ()
-        ):
+        trainer.add_callback(RunCallback(self.run, self.progress))
+        has_held = bool(data.held and self.ready.settings.eval_steps)
+        for dev in (*filter(None, [data.dev]), *[None] * has_held):
             trainer.add_callback(Evaluation(trainer, self.ready.settings, dev, self.result.__setitem__, self.progress))
-        trainer.add_callback(MetricsCallback(self.run))
         self.stop.trainer = trainer
         trainer.add_callback(self.stop)
         try:
