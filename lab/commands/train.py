@@ -18,7 +18,7 @@ from lab.commands import JsonSettings, SettingsCommand, command
 from lab.commands.terminal import as_table, emit, end_progress, notes, plain, table_of
 from training.config import as_document
 from training.grpo import advice
-from training.stages import STAGES
+from training.stages import STAGES, Input, SystemRecipe, system_recipe
 
 if TYPE_CHECKING:
     from psutil import Process
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from training.launch.accelerate import Launch
     from training.launch.plan import Estimate, Plan
     from training.launch.preview import Preview
-    from training.launch.recipes import Input, SystemRecipe
 
 app = typer.Typer(
     no_args_is_help=True, help="Train a stage of an adapter chain: SFT, then DPO, KTO or GRPO on top of it."
@@ -140,7 +139,6 @@ class RecipeSettings(JsonSettings):
 def recipe(settings: RecipeSettings, _: str, own: tuple[str, ...], launcher: tuple[str, ...]) -> None:
     """Run the steps of a recipe that are not done, then print the table."""
     from training.launch.accelerate import Launch
-    from training.launch.recipes import system_recipe
 
     known = system_recipe(settings.name)
     out = settings.output or Path("runs") / Path(settings.name).stem
@@ -186,7 +184,7 @@ def recipe(settings: RecipeSettings, _: str, own: tuple[str, ...], launcher: tup
         _figures(known, out, as_json=settings.as_json)
 
 
-def _input(name: str, wanted: "Input", out: Path, *, is_dry: bool) -> str:
+def _input(name: str, wanted: Input, out: Path, *, is_dry: bool) -> str:
     """Return where a published file lies, fetched once, or what stands in for it; BadConfig if nothing can."""
     file = out / "inputs" / Path(wanted.url).name
     if wanted.url and file.is_file():
@@ -245,7 +243,7 @@ def _needs(stage: str, words: list[str], launch: "Launch", *, as_json: bool) -> 
     return found
 
 
-def _figures(known: "SystemRecipe", out: Path, *, as_json: bool) -> None:
+def _figures(known: SystemRecipe, out: Path, *, as_json: bool) -> None:
     """Print what was published beside what the reports of this output say, and what was not the same."""
     from evals.report import load_report
     from evals.schema.reports import Report
@@ -261,7 +259,7 @@ def _figures(known: "SystemRecipe", out: Path, *, as_json: bool) -> None:
     _differences(known)
 
 
-def _differences(known: "SystemRecipe") -> None:
+def _differences(known: SystemRecipe) -> None:
     for sentence in known.differs:
         notes.print(f"Not the same: {sentence}", soft_wrap=True)
 

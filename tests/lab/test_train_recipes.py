@@ -19,9 +19,9 @@ from lab.cli import app
 from tests.lab.trainings import training_rows
 from tests.models import tiny_base
 from tests.training.families.bases import write_base
-from training.launch.recipes import recipe_names, system_recipe
 from training.models.chain import check_chain
 from training.run.folder import RunFolder
+from training.stages import recipe_names, system_recipe
 
 SAMPLED = "--STAGE.num_generations 4 --STAGE.generation_batch 4 --STAGE.batch 1 --STAGE.max_completion_length 8"
 TINY = {

@@ -449,18 +449,14 @@ def context_of(config: PreTrainedConfig) -> int | None:
     return limit
 
 
-def quantisation_of(config: PreTrainedConfig) -> str:
-    """Return how a base's weights are quantised, such as gptq; "" of one that holds them as numbers."""
-    found = getattr(config, "quantization_config", None) or getattr(
-        config.get_text_config(), "quantization_config", None
-    )
-    kind = found.get("quant_method", "") if isinstance(found, dict) else getattr(found, "quant_method", "")
-    return str(getattr(kind, "value", kind) or ("unknown" if found else ""))
-
-
 def refuse_quantised(folder: Path) -> None:
-    """Raise BadConfig for a base whose weights lie quantised in its files."""
-    if kind := quantisation_of(config_of(folder)):
+    """Raise BadConfig for a base whose weights lie quantised in its files, such as by gptq."""
+    config = config_of(folder)
+    parts = (config, config.get_text_config())
+    found = next(filter(None, (getattr(each, "quantization_config", None) for each in parts)), None)
+    if found:
+        kind = found.get("quant_method") if isinstance(found, dict) else getattr(found, "quant_method", None)
+        kind = str(getattr(kind, "value", kind) or "unknown")
         again = f"; docs/chain.md has the lines that write one of {kind}"
         raise BadConfig(
             f"the weights in {folder.name} are quantised ({kind}), and chains stand on weights in bfloat16, float16 or"

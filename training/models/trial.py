@@ -12,7 +12,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -142,28 +142,17 @@ def _read_back(policy: StackedPeftModel) -> Adapter:
 # ---- what is computed --------------------------------------------------------------------------
 
 
-class _Drawn(Mapping[str, torch.Tensor]):
-    """Weights of a model by name: random numbers, the same ones for every weight of a shape."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._shapes = {name: each.shape for name, each in model.named_parameters(remove_duplicate=False)}
-        self._of_shape: dict[torch.Size, torch.Tensor] = {}
-
-    def __getitem__(self, name: str) -> torch.Tensor:
-        shape = self._shapes[name]
-        if shape not in self._of_shape:
-            source, count = torch.Generator().manual_seed(len(self._of_shape)), math.prod(shape)
-            block = torch.randn(min(count, PERIOD), generator=source)
-            drawn = block.repeat(-(-count // PERIOD))[:count].view(shape)
-            is_vector = len(shape) < 2  # such as the weights of a norm, which are about 1
-            self._of_shape[shape] = drawn.mul_(0.1).add_(1) if is_vector else drawn.div_(math.sqrt(shape[-1]))
-        return self._of_shape[shape]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._shapes)
-
-    def __len__(self) -> int:
-        return len(self._shapes)
+def _drawn_weights(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Return weights for a model by name: random numbers, the same ones for every weight of a shape."""
+    shapes = {name: each.shape for name, each in model.named_parameters(remove_duplicate=False)}
+    of_shape: dict[torch.Size, torch.Tensor] = {}
+    for number, shape in enumerate(dict.fromkeys(shapes.values())):
+        source, count = torch.Generator().manual_seed(number), math.prod(shape)
+        block = torch.randn(min(count, PERIOD), generator=source)
+        drawn = block.repeat(-(-count // PERIOD))[:count].view(shape)
+        is_vector = len(shape) < 2  # such as the weights of a norm, which are about 1
+        of_shape[shape] = drawn.mul_(0.1).add_(1) if is_vector else drawn.div_(math.sqrt(shape[-1]))
+    return {name: of_shape[shape] for name, shape in shapes.items()}
 
 
 def _bare(config: PreTrainedConfig) -> PreTrainedModel:
@@ -231,7 +220,7 @@ def _kinds_of_blocks(config: PreTrainedConfig) -> list[tuple[object, ...]]:
 def _try_training(config: PreTrainedConfig, settings: StageSettings) -> str:
     """Return what goes wrong when a model of this configuration is trained, read again and asked; "" where nothing does."""
     held, first = _bare(config), "it cannot go on with a text"
-    drawn = _Drawn(held)
+    drawn = _drawn_weights(held)
     for name, each in held.named_modules():
         for last, _ in each.named_parameters(recurse=False):
             setattr(each, last, nn.Parameter(drawn[f"{name}.{last}".lstrip(".")], False))
