@@ -21,7 +21,8 @@ from evals.refine.grammar import WORD
 from evals.refine.judge import Judge, Verdicts, support_by_words
 from evals.refine.score import AnswerFigures, PreparedAnswer, copied_share, final_figures, prepare
 from evals.schema.refiner import RefinerRecord, RewardConfig
-from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, late
+from training.judge.client import gather_until
+from training.judge.judge import HttpJudge, StopRule, fit_judge, judge_of, late
 from training.judge.prompts import VERSION, HttpSettings
 from training.rewards import Answer, means, text_of
 
@@ -125,7 +126,7 @@ class RefinerReward:
                 if cases[-1].settled is None:
                     yield self.judge.judge(cases[-1].inquiry())
 
-        found, seconds = iter(await by_deadline(work(), self.deadline_seconds)), self.deadline_seconds
+        found, seconds = iter(await gather_until(work(), self.deadline_seconds)), self.deadline_seconds
         given = [None if case.settled is not None else next(found) or late(case.inquiry(), seconds) for case in cases]
         return [_Row(case, each, final_figures(case, each)) for case, each in zip(cases, given, strict=True)]
 

@@ -11,12 +11,14 @@ import asyncio
 import ipaddress
 import json
 import logging
+import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -43,6 +45,8 @@ MOST_CHARACTERS = 1_000_000
 """Of a reply's text, thoughts included; what comes behind is cut off."""
 RENAMED = {"chat_template_kwargs": "", "repetition_penalty": "", "max_tokens": "max_completion_tokens"}
 """Fields that some servers refuse by name, and what they are sent as then; nothing = left out."""
+LOOK_SECONDS = 0.1
+"""How often what is under way is looked at that may be stopped."""
 log = logging.getLogger(__name__)
 Messages = list[dict[str, str]]
 Result = TypeVar("Result")
@@ -425,3 +429,37 @@ def in_a_loop(work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run(work)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(lambda: asyncio.run(work)).result()
+
+
+async def gather_until(
+    work: Iterable[Coroutine[Any, Any, Result]],
+    seconds: float = math.inf,
+    is_over: Callable[[], bool] | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> list[Result | None]:
+    """Return what each piece of work returns, in order; None for what is not done after `seconds`, or when `is_over`.
+
+    Each is begun while those before it wait, so what it takes to make one costs the others no time.
+    The first error ends all the rest and is raised. `tell` hears how many are done.
+    """
+    ends_at = time.monotonic() + seconds
+    tasks: list[asyncio.Task[Result]] = []
+    number, done = count(1), set[asyncio.Task[Result]]()
+    try:
+        for each in work:
+            tasks.append(asyncio.create_task(each))
+            if tell is not None:
+                tasks[-1].add_done_callback(lambda task: task.cancelled() or tell(next(number)))
+            await asyncio.sleep(0)
+        while len(done) < len(tasks) and not (is_over and is_over()):
+            left = max(0.0, ends_at - time.monotonic())
+            done, _ = await asyncio.wait(tasks, timeout=min(left, LOOK_SECONDS), return_when=asyncio.FIRST_EXCEPTION)
+            if failed := [error for task in done if (error := task.exception()) is not None]:
+                raise failed[0]
+            if left <= LOOK_SECONDS:
+                break
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return [task.result() if task in done else None for task in tasks]

@@ -4,11 +4,10 @@ import asyncio
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import Field
 
@@ -20,7 +19,7 @@ from evals.refine.score import final_figures, prepare
 from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.verifiers.expected import normalise
-from training.judge.client import ChatClient, Constraint, Messages, Reply, in_a_loop
+from training.judge.client import ChatClient, Constraint, Messages, Reply, gather_until, in_a_loop
 from training.judge.prompts import (
     CANARY,
     SCHEMA,
@@ -40,7 +39,6 @@ from training.judge.prompts import (
     verdicts_in,
 )
 
-Result = TypeVar("Result")
 TRIES = 2
 """A reply, and one more for what it left out."""
 OBEYED = "the judge said yes to what no answer can show"
@@ -166,7 +164,7 @@ def collect_verdicts(
 ) -> list[Verdicts]:
     """Return the verdicts on each answer, missing ones for those not there at the deadline; `tell` hears how many."""
     run = judge.client.run if isinstance(judge, HttpJudge) else in_a_loop
-    found = run(by_deadline((judge.judge(each) for each in inquiries), deadline_seconds, tell))
+    found = run(gather_until((judge.judge(each) for each in inquiries), deadline_seconds, tell=tell))
     return [
         late(inquiry, deadline_seconds) if each is None else each
         for inquiry, each in zip(inquiries, found, strict=True)
@@ -176,37 +174,6 @@ def collect_verdicts(
 def late(inquiry: Inquiry, deadline_seconds: float) -> Verdicts:
     """Return the verdicts on an answer that was not judged in time: all missing."""
     return missing(inquiry, f"not judged within {deadline_seconds:g} s")
-
-
-async def by_deadline(
-    work: Iterable[Coroutine[Any, Any, Result]], deadline_seconds: float, tell: Callable[[int], None] | None = None
-) -> list[Result | None]:
-    """Return what each piece of work returns, in order; None for what is not done at the deadline.
-
-    Each is begun while those before it wait, so what it takes to make one costs the others no time.
-    The first error ends all the rest and is raised. `tell` hears how many are done.
-    """
-    ends_at = asyncio.get_running_loop().time() + deadline_seconds
-    tasks: list[asyncio.Task[Result]] = []
-    number = count(1)
-    try:
-        for each in work:
-            tasks.append(asyncio.create_task(each))
-            if tell is not None:
-                tasks[-1].add_done_callback(lambda task: task.cancelled() or tell(next(number)))
-            await asyncio.sleep(0)
-        if not tasks:
-            return []
-        left = max(0.0, ends_at - asyncio.get_running_loop().time())
-        done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_EXCEPTION)
-        failed = [error for task in done if (error := task.exception()) is not None]
-        if failed:
-            raise failed[0]
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return [task.result() if task in done else None for task in tasks]
 
 
 class StopRule:
@@ -334,7 +301,7 @@ class AnswerJudge(HttpJudge):
 
         async def work() -> list[Reading | str | None]:
             await self.client.find_model()
-            return await by_deadline(map(one, tasks), DEADLINE_SECONDS, tell)
+            return await gather_until(map(one, tasks), DEADLINE_SECONDS, tell=tell)
 
         late = f"not read within {DEADLINE_SECONDS:g} s"
         return [late if each is None else each for each in self.client.run(work())]

@@ -4,7 +4,6 @@ engine = ChainEngine(load_chain("reviewer"), Asking())
 for step in stream_review(article, engine, asking, stop, clock): ...
 """
 
-import asyncio
 import hashlib
 import json
 import threading
@@ -34,7 +33,7 @@ from evals.schema import Article, Message
 from evals.schema.articles import PAPER_NOTE, DroppedConcern, EngineRecord, PartReply, ReviewedRow, ReviewStep
 from evals.schema.questions import Sampling
 from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParsedReview, ParseStatus
-from training.judge.client import FILTERED, MOST_CHARACTERS, ChatClient, Constraint, Reply
+from training.judge.client import FILTERED, MOST_CHARACTERS, ChatClient, Constraint, Reply, gather_until
 from training.judge.prompts import ServerSettings
 
 if TYPE_CHECKING:
@@ -493,8 +492,6 @@ CONSTRAINTS = (
     Constraint("none", {}),
 )
 """From the form that replies are taught in to nothing; some servers take only an object at the top."""
-LOOK_SECONDS = 0.2
-"""How often a running review checks whether it was stopped."""
 STOPPED = "the review was stopped before this reply"
 ABOUT_FORM = ("response_format", "schema", "json", "grammar", "guided")
 """Words of a refusal that is about the form; a prompt that is too long is refused in any form."""
@@ -554,18 +551,9 @@ class ServerEngine(ReviewEngine):
             watch.done(place, reply)
             return reply
 
-        async def ask_all() -> list[Reply]:
-            tasks = [asyncio.ensure_future(ask_one(place)) for place in range(len(conversations))]
-            waiting = set(tasks)
-            while waiting and not (watch.stop and watch.stop.is_set()):
-                finished, waiting = await asyncio.wait(
-                    waiting, timeout=LOOK_SECONDS if watch.stop else None, return_when=asyncio.FIRST_EXCEPTION
-                )
-                for each in finished:
-                    each.result()
-            return [each.result() if each.done() else Reply(finish_reason="cancelled", error=STOPPED) for each in tasks]
-
-        replies = self._client.run(ask_all())
+        is_stopped = watch.stop.is_set if watch.stop else None
+        found = self._client.run(gather_until(map(ask_one, range(len(conversations))), is_over=is_stopped))
+        replies = [each or Reply(finish_reason="cancelled", error=STOPPED) for each in found]
         refused = next((each.error for each in replies if "the server answered 4" in each.error), "").lower()
         if asking.constrain == "always" and any(word in refused for word in ABOUT_FORM):
             raise LabError(

@@ -25,7 +25,7 @@ from evals.errors import BadConfig, LabError, first_problem
 from evals.schema import Completion, Message, Record
 from evals.schema.questions import Sampling, TokenScore
 from evals.verifiers.line import LastAnswer, last_answer
-from training.judge.client import ChatClient, Constraint, Reply
+from training.judge.client import ChatClient, Constraint, Reply, gather_until
 from training.judge.prompts import ServerSettings
 from training.models.generation import FinishReason, Piece
 
@@ -255,17 +255,14 @@ class HostedModels(dict[str, Hosted]):
         left = threading.Event()
 
         async def ask(hosted: Hosted) -> Piece:
-            task = asyncio.ensure_future(hosted.ask(prompt, sampling))
-            while not (task.done() or stop.is_set() or left.is_set()):
-                await asyncio.wait({task}, timeout=0.05)
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-                return Piece(hosted.name, "", "cancelled", 0)
+            asking = [hosted.ask(prompt, sampling)]
             try:
-                answer, cost, _ = task.result()
+                (given,) = await gather_until(asking, is_over=lambda: stop.is_set() or left.is_set())
             except LabError as error:
                 return Piece(hosted.name, "", "cancelled", 0, str(error))
+            if given is None:
+                return Piece(hosted.name, "", "cancelled", 0)
+            answer, cost, _ = given
             return Piece(hosted.name, answer.text, answer.finish_reason, answer.n_tokens, cost)
 
         def work(hosted: Hosted, asking: Coroutine[Any, Any, Piece]) -> None:
