@@ -163,9 +163,8 @@ def _unpack(source: Path, folder: Path, progress: Progress) -> None:
         )
         progress(0.90, "unpacking the base model: writing")
         model.save_pretrained(temporary)
-        tokenizer.save_pretrained(temporary)
+        save_tokenizer(tokenizer, temporary)
         drop_names(temporary / "config.json", "_model_name_or_path")
-        drop_names(temporary / "tokenizer_config.json", "is_local", "local_files_only")
         marker = Unpacked(
             source_sha256=found,
             transformers=transformers.__version__,
@@ -180,6 +179,12 @@ def drop_names(file: Path, *names: str) -> None:
     entries = json.loads(file.read_text(encoding="utf-8"))
     kept = {name: value for name, value in entries.items() if name not in names}
     file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+
+
+def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write a tokenizer as `save_pretrained` does, without where it was read."""
+    tokenizer.save_pretrained(folder)
+    drop_names(folder / "tokenizer_config.json", "is_local", "local_files_only")
 
 
 BLOB_NAME = re.compile(r"[0-9a-f]{64}")

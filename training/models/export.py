@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from peft import LoraConfig, PeftModel
+from peft import PeftModel
 from safetensors.torch import save_file
 from torch import nn
+from torch.nn import functional
 from transformers import PreTrainedModel
-from transformers.pytorch_utils import Conv1D
 
 from evals.errors import BadConfig
 from evals.io import write_folder, write_whole
@@ -37,13 +37,14 @@ from training.models.base import (
     load_model,
     load_tokenizer,
     no_progress,
+    save_tokenizer,
     skeleton,
 )
 from training.models.chain import LoadedChain, chain_base, load_chain
 from training.models.check import logprobs_along
 from training.models.manifest import active_adapters, read_chain
-from training.models.stack import merge_into, pairs_by_layer
-from training.models.targets import peft_names
+from training.models.stack import join, merge_into, pairs_by_layer
+from training.models.targets import lora_on
 
 Kind = Literal["merged", "joined-lora"]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -240,8 +241,7 @@ def _write(base: Base, adapters: Mapping[str, Adapter], folder: Path, kind: Kind
 def _write_beside(base: Base, folder: Path) -> None:
     """Write the base's tokenizer and generation settings; answers end where the chat template ends a turn."""
     tokenizer = load_tokenizer(base)
-    tokenizer.save_pretrained(folder)
-    drop_names(folder / "tokenizer_config.json", "is_local", "local_files_only")
+    save_tokenizer(tokenizer, folder)
     if (file := base.folder / GENERATION_NAME).is_file():
         shutil.copyfile(file, folder / GENERATION_NAME)
     file = folder / GENERATION_NAME
@@ -258,35 +258,20 @@ def _write_joined(model: PreTrainedModel, adapters: Mapping[str, Adapter], folde
 
     Every layer is given the same rank, where needed with rows of zeros, because vLLM knows no rank per layer.
     """
-    targets = pairs_by_layer(model, adapters)
-    modules, excluded = peft_names(model, targets)
-    rank = max(sum(pair.down.shape[0] for pair in pairs.values()) for pairs in targets.values())
+    targets = {name: join(pairs.values()) for name, pairs in pairs_by_layer(model, adapters).items()}
+    rank = max(pair.down.shape[0] for pair in targets.values())
     tensors = {}
-    for name, pairs in targets.items():
-        one = next(iter(pairs.values()))  # that all of them have the sizes of the layer was checked
-        down, up = torch.zeros(rank, one.down.shape[1]), torch.zeros(one.up.shape[0], rank)
-        start = 0
-        for pair in pairs.values():
-            end = start + pair.down.shape[0]
-            down[start:end], up[:, start:end] = pair.down.float(), pair.up
-            start = end
-        tensors[f"base_model.model.{name}.lora_A.weight"] = down.to(dtype)
-        tensors[f"base_model.model.{name}.lora_B.weight"] = up.to(dtype)
+    for name, pair in targets.items():
+        rows = rank - pair.down.shape[0]
+        tensors[f"base_model.model.{name}.lora_A.weight"] = functional.pad(pair.down, (0, 0, 0, rows)).to(dtype)
+        tensors[f"base_model.model.{name}.lora_B.weight"] = functional.pad(pair.up, (0, rows)).to(dtype)
     save_file(tensors, folder / WEIGHTS_NAME, metadata={"format": "pt"})
-    LoraConfig(
-        task_type="CAUSAL_LM",
-        r=rank,
-        lora_alpha=rank,
-        target_modules=list(modules),
-        exclude_modules=excluded,
-        fan_in_fan_out=any(isinstance(model.get_submodule(name), Conv1D) for name in targets),
-        base_model_name_or_path=model.name_or_path,
-        inference_mode=True,
-    ).save_pretrained(str(folder))
-    config = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
-    write_whole(
-        folder / CONFIG_NAME, json.dumps(config | {"target_modules": list(modules)}, indent=2)
-    )  # not in a set's order
+    config = lora_on(model, targets, rank, rank)
+    config.inference_mode = True
+    config.save_pretrained(str(folder))
+    written = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+    written["target_modules"].sort()  # PEFT writes them in a set's order
+    write_whole(folder / CONFIG_NAME, json.dumps(written, indent=2))
     return rank
 
 

@@ -49,6 +49,7 @@ from training.models.base import (
     load_tokenizer,
     no_progress,
     refuse_quantised,
+    save_tokenizer,
     skeleton,
     stream_model,
     weights_sha256,
@@ -443,8 +444,7 @@ def _choose_tokenizer(base: Base, candidates: Sequence[NamedStage], place: Path)
             )
     if last and _compare_tokenizers(saved[last].tokenizer, ours):
         _check_embeddings(last, saved[last].tokenizer, ours, base)
-        saved[last].tokenizer.save_pretrained(place)
-        drop_names(place / "tokenizer_config.json", "is_local", "local_files_only")
+        save_tokenizer(saved[last].tokenizer, place)
         base = replace(base, tokenizer=place)
     taken = f"the chain is asked with it, and published with it ({place.name})"
     found = [
@@ -675,8 +675,7 @@ def _write_base(
         written = json.loads((target / "config.json").read_text(encoding="utf-8"))
         write_whole(target / "config.json", json.dumps(written | {"dtype": kept}, indent=2) + "\n")
         drop_names(target / "config.json", "_model_name_or_path")
-        tokenizer.save_pretrained(target)
-        drop_names(target / "tokenizer_config.json", "is_local", "local_files_only")
+        save_tokenizer(tokenizer, target)
         with stream_model(find_base(str(target))) as again:
             gap = float((logprobs_along(again, ids) - reference).abs().max())
         if gap <= TOLERANCE["float32"] or stored == torch.float32:

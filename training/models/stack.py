@@ -152,8 +152,8 @@ class Stack:
                 layer = Adapted(layer, self._stand_back)
                 self.model.set_submodule(name, layer)
             owners = tuple(owner for owner, pair in pairs.items() for _ in range(pair.down.shape[0]))
-            down = torch.cat([pair.down.float() for pair in pairs.values()]).to(self.device, self._dtype)
-            up = torch.cat([pair.up for pair in pairs.values()], dim=1).to(self.device, self._dtype)
+            whole = join(pairs.values())
+            down, up = (each.to(self.device, self._dtype) for each in (whole.down, whole.up))
             columns = self._columns.setdefault(owners, Columns(owners))
             layer.adapters.append(LowRank(name, down, up, columns))
         self.adapters += tuple(adapters)
@@ -298,6 +298,11 @@ def pairs_by_layer(model: nn.Module, adapters: Mapping[str, Adapter]) -> dict[st
                 )
             targets.setdefault(name, {})[owner] = pair
     return targets
+
+
+def join(pairs: Collection[LoraPair]) -> LoraPair:
+    """Return one pair that adds what all of them add, in float32."""
+    return LoraPair(torch.cat([each.down.float() for each in pairs]), torch.cat([each.up for each in pairs], dim=1))
 
 
 def shape_of(layer: nn.Module) -> tuple[int, int]:

@@ -9,7 +9,7 @@ are bare parameters, and layers whose weights a fused kernel reads past the laye
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -39,15 +39,12 @@ class Targets:
     """The layers that an adapter is laid on, by full name, and what that comes to.
 
     `weights` are those of the adapter, `base_weights` those of the whole base. `left_out` has the kinds of layers that
-    stay as they are, by reason. `modules` and `excluded` are PEFT's target_modules and exclude_modules, which choose
-    these layers and no other.
+    stay as they are, by reason.
     """
 
     layers: tuple[str, ...]
     weights: int
     base_weights: int
-    modules: tuple[str, ...]
-    excluded: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -87,29 +84,32 @@ def targets_of(model: PreTrainedModel, settings: StageSettings) -> Targets:
         raise BadConfig(_nothing_left(model, asked, found))
     layers = dict(model.named_modules())
     sizes = sum(sum(shape_of(layers[name])) for name in chosen)
-    modules, excluded = peft_names(model, chosen)
     return Targets(
         layers=tuple(chosen),
         weights=settings.lora_r * sizes,
         base_weights=sum(each.numel() for each in model.parameters()),
-        modules=modules,
-        excluded=excluded,
         left_out=_left_out(model, found, chosen, only_experts),
     )
 
 
 def lora_config(settings: StageSettings, model: PreTrainedModel) -> LoraConfig:
     """Return PEFT's configuration of the adapter that the settings ask for; raises as `targets_of`."""
-    targets = targets_of(model, settings)
+    layers = targets_of(model, settings).layers
+    return lora_on(model, layers, settings.lora_r, settings.lora_alpha, settings.lora_dropout)
+
+
+def lora_on(model: PreTrainedModel, layers: Collection[str], rank: int, alpha: int, dropout: float = 0.0) -> LoraConfig:
+    """Return PEFT's configuration of an adapter on exactly these layers."""
+    modules, excluded = peft_names(model, layers)
     return LoraConfig(
         task_type="CAUSAL_LM",
-        r=settings.lora_r,
-        lora_alpha=settings.lora_alpha,
-        lora_dropout=settings.lora_dropout,
-        target_modules=list(targets.modules),
-        exclude_modules=targets.excluded,
+        r=rank,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        target_modules=list(modules),
+        exclude_modules=excluded,
         bias="none",
-        fan_in_fan_out=isinstance(model.get_submodule(targets.layers[0]), Conv1D),
+        fan_in_fan_out=any(isinstance(model.get_submodule(name), Conv1D) for name in layers),
         base_model_name_or_path=model.name_or_path,
     )
 
