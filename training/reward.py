@@ -153,16 +153,15 @@ class Scorer:
         import torch
 
         from training.data.tokens import sequences_of
+        from training.models.stack import padded
         from training.upstream import next_token_logits
 
         chain, found = self.chain, list[float]()
         texts = [sequences_of(row, chain.tokenizer)["completion"].ids for row in rows]
         for some in (texts[at : at + BATCH] for at in range(0, len(texts), BATCH)):
-            longest = max(map(len, some))
-            ids = torch.tensor([[*each, *[0] * (longest - len(each))] for each in some], device=chain.stack.device)
-            attended = torch.tensor([[1] * len(each) + [0] * (longest - len(each)) for each in some], device=ids.device)
+            ids, own = padded(some, chain.stack.device, at_end=True)
             with torch.inference_mode(), chain.stack.lock, chain.stack.rows([self._adapters] * len(some)):
-                logits = next_token_logits(chain.stack.model, ids, attended).float()
+                logits = next_token_logits(chain.stack.model, ids, own.long()).float()
             yes, no = self._tokens
             found += (logits[:, yes] - logits[:, no]).tolist()
         return found

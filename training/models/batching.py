@@ -38,7 +38,7 @@ from training.models.generation import (
     Writer,
     row_seed,
 )
-from training.models.stack import FOREGROUND
+from training.models.stack import FOREGROUND, padded
 
 log = logging.getLogger(__name__)
 
@@ -417,7 +417,7 @@ class Batcher:
             *read, job.last = job.asked.prompt
             rest.append(read[length:])
             rows = rows.join(self._new([job], layers))
-        return PromptRows(rows, *self._pad(rest))
+        return PromptRows(rows, *padded(rest, self._model.device))
 
     def _read_on(self) -> None:
         """Read on in the prompts of the first rows that are at it; they join when it is done."""
@@ -446,7 +446,7 @@ class Batcher:
     def _advance(self, size: int) -> None:
         """Give every row of a batch its next token."""
         rows = self._batches[size]
-        rows, logits = self._compute(rows, *self._pad([[job.last] for job in rows.jobs]))
+        rows, logits = self._compute(rows, *padded([[job.last] for job in rows.jobs], self._model.device))
         likeliest, ended = logits.argmax(-1).tolist(), []
         for place, job in enumerate(rows.jobs):
             try:
@@ -474,13 +474,6 @@ class Batcher:
                 reading.rows = reading.rows.select(places)
                 reading.ids, reading.mask = reading.ids[places], reading.mask[places]
         self._reading = [reading for reading in self._reading if reading.rows.jobs]
-
-    def _pad(self, tokens: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return tokens aligned at the last one, and which are a row's own."""
-        device, width = self._model.device, max(map(len, tokens))
-        ids = torch.tensor([[0] * (width - len(each)) + list(each) for each in tokens], dtype=torch.long, device=device)
-        own = [[False] * (width - len(each)) + [True] * len(each) for each in tokens]
-        return ids, torch.tensor(own, dtype=torch.bool, device=device)
 
     def _compute(self, rows: CacheRows, ids: torch.Tensor, new: torch.Tensor) -> tuple[CacheRows, torch.Tensor]:
         """Return the rows with further tokens in the cache, and the logits (rows, vocabulary) after the last ones."""

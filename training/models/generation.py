@@ -35,7 +35,7 @@ from evals.schema.questions import Sampling, TokenScore
 from evals.verifiers.line import last_answer
 from training.data.tokens import NO_THOUGHT, OPEN_THOUGHT, TEMPLATE_ERRORS, question_text, turn_end
 from training.models.base import context_of
-from training.models.stack import FOREGROUND, Stack
+from training.models.stack import FOREGROUND, Stack, padded
 
 MAX_NEW_TOKENS = 4096
 
@@ -380,28 +380,22 @@ class Writer:
         self, rows: Sequence[Row], sampling: Sampling, form: Form | None, ends: Callable[[int], object]
     ) -> list[list[int]]:
         """Return the new tokens of each row, end mark included where it was written; `ends` as in `_AfterToken`."""
-        width = max(len(row.prompt) for row in rows)
-        ids = torch.full((len(rows), width), self._pad)
-        attention = torch.zeros_like(ids)
-        for place, row in enumerate(rows):
-            ids[place, width - len(row.prompt) :] = torch.tensor(row.prompt)
-            attention[place, width - len(row.prompt) :] = 1
+        ids, own = padded([row.prompt for row in rows], self.stack.model.device, self._pad)
         processors = LogitsProcessorList(form.processors(len(rows)) if form else [])  # so that draws keep to it
         if sampling.temperature > 0:
             seeds = [row_seed(sampling.seed, row.stage, row.prompt) for row in rows]
             processors.append(SeededRows(seeds, sampling.temperature, sampling.top_p))
-        device = self.stack.model.device
         adapters = [self.adapters_of_stage[row.stage] for row in rows]
         with torch.inference_mode(), self.stack.rows(adapters):
             written = self._generate(
-                input_ids=ids.to(device),
-                attention_mask=attention.to(device),
+                input_ids=ids,
+                attention_mask=own.long(),
                 max_new_tokens=sampling.max_new_tokens,
                 do_sample=False,
                 logits_processor=processors,
                 stopping_criteria=StoppingCriteriaList([_AfterToken(ends)]),
             )
-        return [row[width:] for row in written.tolist()]
+        return [row[ids.shape[1] :] for row in written.tolist()]
 
 
 class _AfterToken(StoppingCriteria):

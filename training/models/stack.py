@@ -300,6 +300,18 @@ def pairs_by_layer(model: nn.Module, adapters: Mapping[str, Adapter]) -> dict[st
     return targets
 
 
+def padded(
+    texts: Sequence[Sequence[int]], device: torch.device, fill: int = 0, *, at_end: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return texts as tokens (texts, places), filled up before the first or at the end, and which are a text's own."""
+    width, lengths = max(map(len, texts)), torch.tensor([[len(each)] for each in texts])
+    gaps = [[fill] * (width - len(each)) for each in texts]
+    rows = [[*each, *gap] if at_end else [*gap, *each] for each, gap in zip(texts, gaps, strict=True)]
+    places = torch.arange(width)
+    own = places < lengths if at_end else places >= width - lengths
+    return torch.tensor(rows, dtype=torch.long, device=device), own.to(device)
+
+
 def join(pairs: Collection[LoraPair]) -> LoraPair:
     """Return one pair that adds what all of them add, in float32."""
     return LoraPair(torch.cat([each.down.float() for each in pairs]), torch.cat([each.up for each in pairs], dim=1))

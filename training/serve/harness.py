@@ -18,6 +18,7 @@ import torch
 from evals.errors import LabError, MissingModel
 from evals.stats.intervals import paired_mean
 from training.models.chain import LoadedChain, load_chain
+from training.models.stack import padded
 
 NAME = "assay"
 PER_UNIT = {
@@ -93,14 +94,10 @@ class ChainModel:
         return [found[at] for at in range(len(texts))]
 
     def _scored(self, texts: Sequence[tuple[list[int], int]]) -> Iterable[tuple[float, bool]]:
-        stack, longest = self.chain.stack, max(len(ids) - 1 for ids, _ in texts)
-        rows = [[*ids[:-1], *[0] * (longest - len(ids) + 1)] for ids, _ in texts]
-        attended = [[1] * (len(ids) - 1) + [0] * (longest - len(ids) + 1) for ids, _ in texts]
+        stack = self.chain.stack
+        rows, own = padded([ids[:-1] for ids, _ in texts], stack.device, at_end=True)
         with torch.inference_mode(), stack.lock, stack.rows([self._adapters()] * len(texts)):
-            given = (torch.tensor(each, device=stack.device) for each in (rows, attended))
-            logits = stack.model(
-                **dict(zip(("input_ids", "attention_mask"), given, strict=True)), use_cache=False
-            ).logits
+            logits = stack.model(input_ids=rows, attention_mask=own.long(), use_cache=False).logits
         for (ids, count), row in zip(texts, logits, strict=True):
             table = row[len(ids) - 1 - count : len(ids) - 1].float().log_softmax(-1)
             wanted = torch.tensor(ids[-count:], device=table.device)
