@@ -153,13 +153,13 @@ class Scorer:
         import torch
 
         from training.data.tokens import sequences_of
-        from training.models.stack import padded
+        from training.models.stack import pad_texts
         from training.upstream import next_token_logits
 
         chain, found = self.chain, list[float]()
         texts = [sequences_of(row, chain.tokenizer)["completion"].ids for row in rows]
         for some in (texts[at : at + BATCH] for at in range(0, len(texts), BATCH)):
-            ids, own = padded(some, chain.stack.device, at_end=True)
+            ids, own = pad_texts(some, chain.stack.device, at_end=True)
             with torch.inference_mode(), chain.stack.lock, chain.stack.rows([self._adapters] * len(some)):
                 logits = next_token_logits(chain.stack.model, ids, own.long()).float()
             yes, no = self._tokens

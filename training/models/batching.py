@@ -38,7 +38,7 @@ from training.models.generation import (
     Writer,
     row_seed,
 )
-from training.models.stack import FOREGROUND, padded
+from training.models.stack import FOREGROUND, pad_texts
 
 log = logging.getLogger(__name__)
 
@@ -417,7 +417,7 @@ class Batcher:
             *read, job.last = job.asked.prompt
             rest.append(read[length:])
             rows = rows.join(self._new([job], layers))
-        return PromptRows(rows, *padded(rest, self._model.device))
+        return PromptRows(rows, *pad_texts(rest, self._model.device))
 
     def _read_on(self) -> None:
         """Read on in the prompts of the first rows that are at it; they join when it is done."""
@@ -446,7 +446,7 @@ class Batcher:
     def _advance(self, size: int) -> None:
         """Give every row of a batch its next token."""
         rows = self._batches[size]
-        rows, logits = self._compute(rows, *padded([[job.last] for job in rows.jobs], self._model.device))
+        rows, logits = self._compute(rows, *pad_texts([[job.last] for job in rows.jobs], self._model.device))
         likeliest, ended = logits.argmax(-1).tolist(), []
         for place, job in enumerate(rows.jobs):
             try:

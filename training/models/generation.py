@@ -35,7 +35,7 @@ from evals.schema.questions import Sampling, TokenScore
 from evals.verifiers.line import last_answer
 from training.data.tokens import NO_THOUGHT, OPEN_THOUGHT, TEMPLATE_ERRORS, question_text, turn_end
 from training.models.base import context_of
-from training.models.stack import FOREGROUND, Stack, padded
+from training.models.stack import FOREGROUND, Stack, pad_texts
 
 MAX_NEW_TOKENS = 4096
 
@@ -380,7 +380,7 @@ class Writer:
         self, rows: Sequence[Row], sampling: Sampling, form: Form | None, ends: Callable[[int], object]
     ) -> list[list[int]]:
         """Return the new tokens of each row, end mark included where it was written; `ends` as in `_AfterToken`."""
-        ids, own = padded([row.prompt for row in rows], self.stack.model.device, self._pad)
+        ids, own = pad_texts([row.prompt for row in rows], self.stack.model.device, self._pad)
         processors = LogitsProcessorList(form.processors(len(rows)) if form else [])  # so that draws keep to it
         if sampling.temperature > 0:
             seeds = [row_seed(sampling.seed, row.stage, row.prompt) for row in rows]

@@ -300,7 +300,7 @@ def pairs_by_layer(model: nn.Module, adapters: Mapping[str, Adapter]) -> dict[st
     return targets
 
 
-def padded(
+def pad_texts(
     texts: Sequence[Sequence[int]], device: torch.device, fill: int = 0, *, at_end: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return texts as tokens (texts, places), filled up before the first or at the end, and which are a text's own."""

@@ -18,7 +18,7 @@ import torch
 from evals.errors import LabError, MissingModel
 from evals.stats.intervals import paired_mean
 from training.models.chain import LoadedChain, load_chain
-from training.models.stack import padded
+from training.models.stack import pad_texts
 
 NAME = "assay"
 PER_UNIT = {
@@ -95,7 +95,7 @@ class ChainModel:
 
     def _scored(self, texts: Sequence[tuple[list[int], int]]) -> Iterable[tuple[float, bool]]:
         stack = self.chain.stack
-        rows, own = padded([ids[:-1] for ids, _ in texts], stack.device, at_end=True)
+        rows, own = pad_texts([ids[:-1] for ids, _ in texts], stack.device, at_end=True)
         with torch.inference_mode(), stack.lock, stack.rows([self._adapters()] * len(texts)):
             logits = stack.model(input_ids=rows, attention_mask=own.long(), use_cache=False).logits
         for (ids, count), row in zip(texts, logits, strict=True):
