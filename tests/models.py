@@ -8,10 +8,16 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
+from peft import LoraConfig, get_peft_model
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from training.models.base import find_base, load_model, load_tokenizer
+from training.models.manifest import Chain
+from training.models.start import Mode, NewStage, append_stage
 
 SYSTEM_PROMPT = "Answer in one sentence."
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -100,8 +106,6 @@ def tiny_adapter(
     `strength` is the standard deviation of lora_B (0 = an adapter that changes nothing);
     `options` go to LoraConfig.
     """
-    from peft import LoraConfig, get_peft_model
-
     settings = {"lora_alpha": 2 * rank, "task_type": "CAUSAL_LM", **options}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -114,22 +118,21 @@ def tiny_adapter(
     return folder
 
 
-def tiny_chain(
-    folder: Path, *, strength: float = 0.2, ranks: Mapping[str, int] = {"sft": 4, "grpo": 2}, base: Path | None = None
-) -> Path:
-    """Write a run per stage, of these ranks, under `folder`, and a base unless told; return the last run's folder."""
-    from training.models.base import find_base
-    from training.models.start import NewStage, append_stage
+def tiny_stage(
+    run: Path, base: Path, before: Chain | None = None, prompt: str = SYSTEM_PROMPT, mode: Mode = "stack", **lora: Any
+) -> Chain:
+    """Write the run of a stage with a tiny adapter, after the stages of `before`; return the chain up to it."""
+    stage = NewStage(run.name, run.name, tiny_adapter(base, run / "adapter", **lora), mode)
+    return append_stage(run, stage, find_base(str(base)), before, None if before else prompt)
 
-    source = base or tiny_base(folder / "model")
-    found = find_base(str(source))
-    chain = None
+
+def tiny_chain(folder: Path, *, ranks: Mapping[str, int] = {"sft": 4, "grpo": 2}, base: Path | None = None) -> Path:
+    """Write a run per stage, of these ranks, under `folder`, and a base unless told; return the last run's folder."""
+    source, chain = base or tiny_base(folder / "model"), None
     for seed, (name, rank) in enumerate(ranks.items(), start=1):
-        run = folder / name
-        adapter = tiny_adapter(source, run / "adapter", seed=seed, rank=rank, strength=strength)
-        stage = NewStage(name, name, adapter)
-        chain = append_stage(run, stage, found, chain, None if chain else SYSTEM_PROMPT)
-    return run
+        chain = tiny_stage(folder / name, source, chain, seed=seed, rank=rank)
+    assert chain
+    return chain.folder
 
 
 @contextmanager
@@ -154,6 +157,4 @@ def embedded_cache() -> Path:
 
 def load_base(base, dtype="bfloat16"):
     """Return a base's model, in evaluation mode on the CPU, and its tokenizer."""
-    from training.models.base import load_model, load_tokenizer
-
     return load_model(base, dtype), load_tokenizer(base)

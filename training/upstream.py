@@ -1,6 +1,6 @@
 """All that Assay uses of TRL, transformers and PEFT beyond what they promise to keep, in one file.
 
-Checked against the versions in `CHECKED`. After an update run tests/training/test_session.py: it names every
+Checked against the versions in `CHECKED`. After an update run tests/training/test_runs.py: it names every
 class, method and field that is gone or is called in another way, with what here rests on it.
 
 - `SafeTrainer`, `PairTrainer`, `SampledTrainer`: a run can be killed at any moment and goes on exactly. TRL keeps sampled answers in

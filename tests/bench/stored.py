@@ -6,21 +6,19 @@ in projects of a hundred, and reviews: one for every ten answers, ten and a hund
 """
 
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 from rich.table import Table
 
-from tests.bench._measure import ROOT, SMALL, rounds, show
-from tests.browser.conftest import free_port
+from tests.bench._measure import SMALL, rounds, show
+from tests.browser.conftest import started
 
 FEW, MANY = 100, 300 if SMALL else 100_000
 LIMIT = 2.0
@@ -72,33 +70,13 @@ def serve(port: int) -> None:
     run(app, services, ready=lambda: None, tabs=("Home",))  # no chain is loaded
 
 
-@contextmanager
-def served(code: str, folder: Path, seconds: float = 60) -> Iterator[str]:
-    """Start a server in a process of its own; give its URL once it answers."""
-    port = free_port()
-    surroundings = os.environ | {"ASSAY_DATABASE_URL": f"sqlite:///{folder / 'assay.db'}"}
-    process = subprocess.Popen([sys.executable, "-c", code, port], cwd=ROOT, env=surroundings, stdout=sys.stderr)
-    try:
-        for _ in range(int(seconds / 0.2)):
-            if process.poll() is not None:
-                raise RuntimeError(f"a server ended with status {process.returncode}")
-            try:
-                httpx.get(f"http://127.0.0.1:{port}/config").raise_for_status()
-                break
-            except httpx.TransportError:
-                time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}/gradio_api"
-    finally:
-        process.kill()
-        process.wait()
-
-
 class Page:
     """One visitor's page in one of the labs."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.client = url, httpx.Client(timeout=300, limits=httpx.Limits(max_keepalive_connections=0))
-        config = self.client.get(url.replace("gradio_api", "config")).json()
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self.client = httpx.Client(base_url=url, timeout=300, limits=limits)
+        config = self.client.get("config").json()
         self.events = config["dependencies"]
         self.values = {each["id"]: each["props"].get("value") for each in config["components"]}
         tabs = {each["id"]: each["props"]["label"] for each in config["components"] if each["type"] == "tabitem"}
@@ -121,9 +99,9 @@ class Page:
         """Call an event as the page does, through the queue or not, and return what it gave."""
         body = {"data": data, "fn_index": event["id"], "session_hash": "page"}
         if not event["queue"]:
-            return self.client.post(f"{self.url}/run/predict", json=body).raise_for_status().json()["data"]
-        self.client.post(f"{self.url}/queue/join", json=body).raise_for_status()
-        with self.client.stream("GET", f"{self.url}/queue/data", params={"session_hash": "page"}) as stream:
+            return self.client.post("gradio_api/run/predict", json=body).raise_for_status().json()["data"]
+        self.client.post("gradio_api/queue/join", json=body).raise_for_status()
+        with self.client.stream("GET", "gradio_api/queue/data", params={"session_hash": "page"}) as stream:
             for line in stream.iter_lines():
                 if "process_completed" in line:
                     assert '"success":true' in line, line[:2000]
@@ -151,7 +129,7 @@ def main() -> None:
         for n in (FEW, MANY):
             os.environ["ASSAY_BENCH_ANSWERS"] = str(n)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            pages.append(Page(stack.enter_context(served(LAB, folder, seconds=600))))
+            pages.append(Page(stack.enter_context(started([sys.executable, "-c", LAB], folder, patience=600))))
         times: dict[str, list[list[float]]] = {tab: [[], []] for tab in pages[0].opening}
         for _ in range(rounds(7) + 1):
             for tab, found in times.items():

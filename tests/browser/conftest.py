@@ -162,7 +162,9 @@ def free_port() -> str:
 
 
 @contextmanager
-def started(command: list[str], folder: Path, cwd: Path = ROOT, port: str = "", **settings: str) -> Iterator[str]:
+def started(
+    command: list[str], folder: Path, cwd: Path = ROOT, port: str = "", patience: float = 240, **settings: str
+) -> Iterator[str]:
     """Start `command` with a port as its last word, a free one if none is given; give its URL once it answers."""
     port = port or free_port()
     own = {} if cwd != ROOT else os.environ | {"PYTHONPATH": str(ROOT)}
@@ -175,7 +177,7 @@ def started(command: list[str], folder: Path, cwd: Path = ROOT, port: str = "", 
         subprocess.Popen([*command, port], cwd=cwd, env=environment, stdout=file, stderr=file) as process,
     ):
         try:
-            limit = time.monotonic() + 240
+            limit = time.monotonic() + patience
             while not _answers(url):
                 if process.poll() is not None or time.monotonic() > limit:
                     pytest.fail(f"the lab did not start:\n{log.read_text()[-3000:]}")

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.browser.pages import choose, downloaded, flaws, open_tab
 
 
-@pytest.mark.slow  # without a browser: tests/lab/test_leaderboard_tab.py, tests/lab/test_rows.py
+@pytest.mark.slow  # without a browser: tests/lab/test_results_tab.py
 def test_the_leaderboard_is_ordered_and_a_cell_opens_answers_that_an_address_leads_to(open_page, scripted_lab):
     page = open_page(scripted_lab)
     open_tab(page, "Results")
@@ -58,7 +58,7 @@ def test_the_leaderboard_is_ordered_and_a_cell_opens_answers_that_an_address_lea
     expect(other.locator(".rows .empty")).to_be_visible()
 
 
-@pytest.mark.slow  # without a browser: tests/lab/test_calibration_tab.py, tests/lab/test_rows.py
+@pytest.mark.slow  # without a browser: tests/lab/test_results_tab.py
 def test_charts_have_a_name_and_files_and_a_point_opens_the_answers_of_its_bin(open_page, scripted_lab):
     page = open_page(f"{scripted_lab}?tab=calibration&drawn=sft", ready="#results-page table")  # as it was called once
     page.wait_for_url("**/?tab=results*stages=sft*")

@@ -1,13 +1,28 @@
-"""JSONL files are read whole, and every bad row is named; text is what a reader sees, each letter with its place."""
+"""Files: JSONL whole, every bad row named; text as a reader sees it; tables as spreadsheets save them; what unpacks to too much."""
 
+import csv
+import io
+import re
+import time
+from itertools import pairwise
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
-from evals.errors import BadRow, LabError
-from evals.io import Cache, notice_text, read_rows
-from evals.schema import Message
+from evals import worker
+from evals.errors import BadConfig, BadRow, LabError, UnreadableArticle
+from evals.io import Cache, NoRow, notice_text, read_rows
+from evals.papers import read_article
+from evals.papers.pdf import MOST_CHARACTERS
+from evals.questions.sets import plain_rows
+from evals.review.parse import parse
+from evals.schema import Message, NumberTruth
+from evals.tables import MOST_ROWS, escape_formula, parquet_rows, read_table, table_text, unescape_formula
+from evals.verifiers import verify_answer
 from evals.wording import plain
+from tests.evals.pdfs import Put, pdf
 from tests.evals.reports import TABLES
 
 GOOD = '{"role": "user", "content": "a"}'
@@ -81,3 +96,176 @@ def test_the_licence_is_found_beside_what_building_assay_left_in_a_clone(tmp_pat
     assert "Apache License" in notice_text("LICENSE")
     with pytest.raises(LabError, match=r"lacks its file NOTICE"):
         notice_text("NOTICE")
+
+
+# ---- tables ---------------------------------------------------------------------------------------
+
+
+SHEETS = Path(__file__).parent / "files/sheets"
+READ = [(2, {"name": "µ β", "n": "2", "ok": "TRUE", "on": "2026-09-02"}), (4, {"n": "0.1", "on": " y"})]
+
+
+@pytest.mark.parametrize("end", ["xlsx", "ods"])
+def test_sheets_read_as_the_csv_that_a_spreadsheet_would_save_with_the_numbers_of_its_rows(end, tmp_path):
+    file = SHEETS / f"two-sheets.{end}"
+    first = read_table(file)
+    assert (first.rows, read_table(file, "R & D").rows) == (READ, [(2, {"q": "z"})])
+    assert "'R & D'" in first.note
+    with pytest.raises(BadConfig, match="no sheet 'Three'; it has First, R & D"):
+        read_table(file, "Three")
+    (tmp_path / f"t.{end}").write_text("no spreadsheet")
+    with pytest.raises(LabError, match=f"t.{end} cannot be read as a spreadsheet"):
+        read_table(tmp_path / f"t.{end}")
+
+
+def test_separators_marks_and_line_ends_are_found_without_being_told(tmp_path):
+    file, found = tmp_path / "t.csv", {}
+    for name, text, _ in TABLES["tables: texts"]:
+        file.write_bytes(text.encode("utf-8-sig"))
+        found[name] = [[line, *row.values()] for line, row in read_table(file).rows]
+    assert found == {name: rows for name, _, rows in TABLES["tables: texts"]}
+    file.write_text("a,b\n1,x\n2,y,z\n")
+    assert read_table(file).rows[1:] == [(3, NoRow("has 3 cells, the first line has 2 columns"))]
+    file.write_text('a,b\n1,"x"y\n')
+    with pytest.raises(LabError, match=r"t\.csv, line 2: no CSV"):
+        read_table(file)
+
+
+QUIZ = "Frage;A;B;Antwort\r\nWer beschrieb den Löffler-Nährboden?;Löffler;Koch;A\r\nWie groß, in µm, bei 37 °C?;0,2;2,0;B\r\n"
+EXPORTS = {
+    "Excel, CSV": (QUIZ.encode("cp1252"), (2, 3), r"Windows-1252: Löffler-Nährboden, Löffler, groß, µm, °C\. Right\?"),
+    "Excel, CSV UTF-8": (QUIZ.encode("utf-8-sig"), (2, 3), "^$"),
+    "Excel, Unicode text": (QUIZ.replace(";", "\t").encode("utf-16"), (2, 3), "^$"),
+    "Excel, sep=": (f"sep=;\r\n{QUIZ}".encode("cp1252"), (3, 4), "Windows-1252"),
+    "LibreOffice": (re.sub(r"[^;\r\n]+", r'"\g<0>"', QUIZ).replace(";", ",").replace("\r", "").encode(), (2, 3), "^$"),
+    "Google Sheets": (QUIZ.replace(",", ".").replace(";", ",").replace("\r", "").encode(), (2, 3), "^$"),
+    "a title above": (f"Mikrobiologie;;;\r\n;;;\r\n{QUIZ}".encode("utf-8-sig"), (4, 5), "named in line 3"),
+    "merged cells": (QUIZ.replace("A;B;Antwort", "Optionen;;Antwort\r\n;A;B;", 1).encode(), (3, 4), "^$"),
+    "empty columns": (QUIZ.replace("\r\n", ";;\r\n").encode(), (2, 3), "^$"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("by", EXPORTS)
+def test_a_sheet_is_read_as_programs_save_it(by, tmp_path):
+    data, lines, note = EXPORTS[by]
+    (file := tmp_path / "t.txt").write_bytes(data)
+    read = read_table(file)
+    (first, row), (second, other) = read.rows
+    assert ((first, second), row["A"], [other[name].replace(",", ".") for name in ("A", "B", "Antwort")]) == (
+        lines, "Löffler", ["0.2", "2.0", "B"],
+    )  # fmt: skip
+    assert re.search(note, read.note)
+
+
+def test_damaged_utf_8_is_not_taken_for_windows_1252(tmp_path):
+    (file := tmp_path / "t.csv").write_bytes(QUIZ.encode() + b"\xe4;a;b;A\r\n")
+    with pytest.raises(LabError, match="not UTF-8"):
+        read_table(file)
+
+
+def test_a_table_without_names_takes_those_of_its_layout(tmp_path):
+    columns = ("question", "A", "B", "answer")
+    (tmp_path / "t.csv").write_text("Why?,x,b,B\n")
+    ((_, row),) = read_table(tmp_path / "t.csv", columns=columns).rows
+    assert [*row.values()] == ["Why?", "x", "b", "B"]
+    (tmp_path / "t.csv").write_text("answer,B,A,Question\nB,b,x,Why?\n")
+    assert read_table(tmp_path / "t.csv", columns=columns).columns == ("answer", "B", "A", "Question")
+
+
+def test_what_leaves_as_a_table_is_no_formula_in_excel_and_comes_back_from_it(tmp_path: Path):
+    cells = ["=1+1", "+up", "-2.53", "@x", "\tx", "'=x", "'quoted'", "µ ≥ β; a, b", 'say "so"', "two\nlines", " x "]
+    text = table_text(["cell", "n"], [{"cell": cell, "n": -1.5} for cell in cells])
+    assert text.startswith("\ufeffcell,n\r\n") and ",-1.5\r\n" in text
+    (tmp_path / "ours.csv").write_text(text, encoding="utf-8", newline="")
+    rows = [[cell, "-1.5"] for cell in map(escape_formula, cells)]
+    assert not [cell for cell, _ in rows if cell.startswith(("=", "+", "-", "@", "\t"))]
+    assert [list(row.values()) for _, row in read_table(tmp_path / "ours.csv").rows] == rows
+    saved = io.StringIO(newline="")  # as Excel saves it where commas stand in numbers
+    csv.writer(saved, delimiter=";").writerows([["cell", "n"], *rows])
+    (tmp_path / "saved.csv").write_text(saved.getvalue(), encoding="utf-8-sig", newline="")
+    assert [unescape_formula(row["cell"]) for _, row in read_table(tmp_path / "saved.csv").rows] == cells
+
+
+# ---- files that unpack to more than a machine has -------------------------------------------------
+
+
+def spin(send):
+    send(1)
+    while True:
+        pass
+
+
+def swell(send):
+    send(bytearray(6_000_000))
+    send(bytearray(6_000_000))
+
+
+def take(send):
+    send(len(bytearray(worker.MEMORY)))
+
+
+def fail(send):
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("read", "seconds", "said"),
+    [
+        (spin, 1, "a.bin takes more than 1 seconds to read, or its file more than 600. Give a smaller file"),
+        (swell, 60, "a.bin unpacks to more than 0.01 GB"),
+        (take, 60, "a.bin needs more than 1 GB of memory to be read"),
+    ],
+)
+def test_a_reader_is_ended_at_the_limit_that_it_comes_to(read, seconds, said, monkeypatch):
+    for name, value in {"SECONDS": seconds, "MOST_READ": 10**7, "MEMORY": 2**30}.items():
+        monkeypatch.setattr(worker, name, value)
+    with pytest.raises(LabError, match=said):
+        list(worker.read_apart(read, what=lambda: "a.bin", error=LabError))
+
+
+def test_a_fault_of_a_reader_is_shown_with_its_place():
+    with pytest.raises(RuntimeError, match=r"in fail(.|\n)*ZeroDivisionError"):
+        list(worker.read_apart(fail, what=lambda: "a.bin", error=LabError))
+
+
+def test_papers_and_tables_that_unpack_to_more_than_is_read_are_refused_in_words(tmp_path):
+    page = [Put(50, 800 - n / 3, f"{n:04}, " * 17, 4) for n in range(MOST_CHARACTERS // 100 + 5)]
+    with pytest.raises(UnreadableArticle, match=r"page 2 of a\.pdf has 204,510 characters; up to 200,000 are read"):
+        read_article(pdf([page[:3], page]), "a.pdf")
+    with pytest.raises(LabError, match=r"far-corner\.xlsx needs more than 4 GB of memory to be read"):
+        read_table(Path(__file__).parent / "files/sheets/far-corner.xlsx")  # its last cell is XFD1048576
+    rows = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"a": pyarrow.repeat("same", MOST_ROWS + 1)}), rows)
+    with pytest.raises(BadConfig, match=r"a\.parquet has 5,000,001 rows; up to 5,000,000 are read"):
+        next(parquet_rows(rows))
+
+
+def test_lists_deep_in_each_other_are_refused_in_words(tmp_path):
+    depth = 100_000
+    for name, text in {
+        "a.jsonl": "[" * depth,
+        "a.json": f'[{{"id": {"[" * depth}',
+        "a.yaml": "- a: " + "[" * 5000,
+    }.items():
+        file = tmp_path / name
+        file.write_text(text)
+        try:
+            (fault,) = plain_rows(file)[1]
+        except LabError as error:
+            assert "nested too deeply" in str(error), name
+        else:
+            assert "nested too deeply" in fault.problem, name
+    lines = (f"{name}: &{name} [{(',*' + last) * 9}]".replace("[,", "[") for last, name in pairwise("abcdefghij"))
+    laughs = "\n".join(lines)
+    article = read_article(f"---\na: &a [lol]\n{laughs}\ntitle: *j\n---\n# Moss\n\nIt grows.".encode(), "a.md")
+    assert article.title == "Moss"
+
+
+def test_long_repetitions_of_a_model_or_a_paper_are_read_in_time_that_grows_with_their_length():
+    started = time.process_time()
+    deep = parse("a", '{"a":[' * 5_000)
+    assert deep.status == "failed" and not deep.concerns
+    numbers = NumberTruth(kind="number", value=3.2, unit="mg")
+    assert verify_answer(numbers, "How much is it?", "12-" * 10_000).verdict != "correct"
+    assert len(read_article(b"a\n\n" * 20_000, "a.txt").sections[0].text) > 59_000
+    assert time.process_time() - started < 30  # 2 on a free core; minutes before

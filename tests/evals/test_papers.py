@@ -45,7 +45,7 @@ def sections(article):
 
 
 def here(read, *given, **_):
-    """Read in this process; in one of its own: test_worker.py, and once below."""
+    """Read in this process; in one of its own: test_io.py, and once below."""
     sent = []
     read(sent.append, *given)
     return iter(sent)

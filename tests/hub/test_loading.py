@@ -14,12 +14,10 @@ from lab.cli import app
 from tests.hub.cases import CASES
 from tests.hub.conftest import as_another_person
 from tests.hub.runs import sha256
-from tests.models import tiny_adapter, tiny_chain
-from training.models.base import find_base
+from tests.models import tiny_adapter, tiny_chain, tiny_stage
 from training.models.chain import check_chain, load_chain
 from training.models.imported import import_chain
 from training.models.manifest import read_chain
-from training.models.start import NewStage, append_stage
 
 LOADED = """
 import json, re, sys, torch
@@ -124,8 +122,7 @@ def test_a_second_person_trains_on_a_downloaded_chain_and_publishes_on_top_of_it
     theirs = run.parent / "theirs"
     assert stand.add_chain("org/below", theirs) == ["sft", "grpo"]
     model, folder = run.parent / "model", run.parent / "dpo"
-    stage = NewStage("dpo", "dpo", tiny_adapter(model, folder / "adapter", seed=5, rank=2))
-    append_stage(folder, stage, find_base(str(model)), read_chain(theirs))
+    tiny_stage(folder, model, read_chain(theirs), seed=5, rank=2)
     (folder / "run.json").write_text(json.dumps(CASES["run"], default=str).replace("STAGE", "dpo"))
     (done,) = publish(folder, "--repo", "tester/on-top", "--base", "org/below-base")
     lineage = json.loads(stand.read("tester/on-top", "lineage.json"))

@@ -1,8 +1,13 @@
-"""`assay train` on a tiny base: what is planned, trained and said. Refusals: cases/train.yaml."""
+"""`assay train` on a tiny base: what is planned, trained and said, from a recipe too. Refusals: cases/train.yaml."""
 
+import hashlib
 import json
+import string
 import subprocess
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,9 +20,12 @@ from lab.cli import app
 from tests.evals.reviewed import example, prose
 from tests.lab.trainings import training_rows
 from tests.models import tiny_base
+from tests.training.families.bases import write_base
 from training.data.dev import development_papers
 from training.grpo import GrpoSettings
+from training.models.chain import check_chain
 from training.run.folder import RunFolder
+from training.stages import recipe_names, system_recipe
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"max_steps": 1, "batch": 2, "log_steps": 1, "max_length": 1024, "autocast": "none"}
@@ -146,3 +154,134 @@ def test_a_development_paper_with_a_version_among_the_test_papers_is_left_out(tm
         file.write(twin.model_dump_json() + "\n")
     assert {each.id for each in development_papers(str(corpus))} == {"s:2", "s:3", "s:4"}
     assert {each.split for each in development_papers("demonstration", 2)} == {"dev"}
+
+
+# ---- `assay train recipe` -------------------------------------------------------------------------
+
+
+SAMPLED = "--STAGE.num_generations 4 --STAGE.generation_batch 4 --STAGE.batch 1 --STAGE.max_completion_length 8"
+TINY = {
+    "biorlhf": ("Mistral", "--input kmp=kmp-train[label:8] " + SAMPLED.replace("STAGE", "grpo")),
+    "reviewer": ("Qwen3", "--optimizer auto"),
+    "reviewer-9b": ("Qwen3.5, with picture tower", "--optimizer auto"),
+    "reviewer-union": ("Qwen3", "--optimizer auto --input second=BASE"),
+    "refiner": ("Qwen3", "--input judge=heuristic --refiner.vllm off " + SAMPLED.replace("STAGE", "refiner")),
+}
+"""By recipe: a tiny base of its family, and what makes its stages small."""
+NO_FILE = "0" * 64
+RECIPE = Path(__file__).parent / "tables" / "recipe.yaml"
+
+
+def ran(file, *words: object) -> dict:
+    """Return what the command printed as JSON, run as people run it."""
+    line = [sys.executable, "-c", "from lab.cli import main; main()", "train", "recipe", file, *words, "--json"]
+    done = subprocess.run([*map(str, line)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "refiner" else pytest.mark.slow) for name in recipe_names()]
+)
+def test_a_dry_run_shows_each_line_with_rows_steps_and_memory(name, tmp_path):
+    done = invoke("recipe", name, "--profile", "cpu", "--dry-run", "--json", "--output", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    shown = json.loads(done.stdout)
+    trained = [step for step in shown["steps"] if step["command"].startswith("assay train")]
+    assert trained and all(80 > float(step["memory"].split(" GB")[0]) > 1 for step in trained)
+    assert shown["hours"] and not any(step["done"] for step in shown["steps"])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    """A recipe of two stages on a tiny base whose rows come from a server, and the file they are."""
+    training_rows(tmp_path)
+    tiny_base(tmp_path / "model")
+    settings = {
+        "base": str(tmp_path / "model"),
+        "max_steps": 2,
+        "batch": 2,
+        "log_steps": 1,
+        "max_length": 1024,
+        "autocast": "none",
+    }
+    (tmp_path / "sft.yaml").write_text(yaml.safe_dump({**settings, "data": [], "output": "x"}))
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        places = {
+            "folder": tmp_path,
+            "url": f"http://127.0.0.1:{server.server_port}",
+            "sha256": hashlib.sha256((tmp_path / "rows.jsonl").read_bytes()).hexdigest(),
+        }
+        document = yaml.safe_load(string.Template(RECIPE.read_text(encoding="utf-8")).substitute(places))
+        yield tmp_path / "tiny.yaml", document
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_a_recipe_goes_on_where_it_failed_and_ends_with_what_was_published_beside_ours(recipe, tmp_path):
+    file, document = recipe
+    broken = [document["steps"][0], {**document["steps"][1], "run": "train sft --config nowhere.yaml"}]
+    words = ("--output", tmp_path / "out", "--lora_r", "2")
+    file.write_text(yaml.safe_dump({**document, "steps": broken}))
+    with pytest.raises(AssertionError, match="run the same command to resume"):
+        ran(file, *words)
+    first = (tmp_path / "out/sft/run.json").read_bytes()
+    file.write_text(yaml.safe_dump(document))
+    (shown,) = ran(file, *words)["figures"]
+    assert shown["difference"] == pytest.approx(shown["ours"]["value"] - 0.5)
+    assert (tmp_path / "out/sft/run.json").read_bytes() == first, "what is done is not done again"
+    assert json.loads((tmp_path / "out/more/run.json").read_text())["config"]["lora_r"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # four processes, each of which imports torch
+@pytest.mark.parametrize("name", TINY)
+def test_the_stages_of_a_recipe_take_two_steps_each_on_a_tiny_base_of_its_family(name, tmp_path):
+    family, words = TINY[name]
+    base, known = write_base(family, tmp_path / "model"), system_recipe(name)
+    settings = json.loads((base / "config.json").read_text())
+    settings.get("text_config", settings)["max_position_embeddings"] = (
+        32_768  # as the real ones, which read whole papers
+    )
+    (base / "config.json").write_text(json.dumps(settings))
+    steps = tuple(step for step in known.steps if step.stage or step.run.startswith("data"))
+    file, out = tmp_path / "recipe.yaml", tmp_path / "out"
+    file.write_text(yaml.safe_dump(known.model_copy(update={"steps": steps, "figures": ()}).model_dump(mode="json")))
+    small = "--max_steps 2 --accumulation 4 --weights float32 --autocast none --profile cpu"
+    shown = ran(file, "--base", base, "--output", out, *small.split(), *words.replace("BASE", str(base)).split())
+    assert shown["differs"]
+    runs = [out / step.makes for step in steps if step.stage]
+    assert [RunFolder(run).record().result["steps"] for run in runs] == [2] * len(runs)
+    assert all(finding.is_ok for finding in check_chain(runs[-1]))
+
+
+def test_a_setting_goes_to_every_stage_or_to_the_one_that_it_names():
+    known, words = (
+        system_recipe("biorlhf"),
+        ("--max_steps", "2", "--grpo.beta=0.5", "--sft.min_rate", "0.1", "--seed=1"),
+    )
+    assert known.settings_of("grpo", words) == ["--max_steps", "2", "--beta=0.5", "--seed=1"]
+    assert known.settings_of("sft", words) == ["--max_steps", "2", "--min_rate", "0.1", "--seed=1"]
+    with pytest.raises(BadConfig, match=r"--dpo.beta names no stage of the recipe; it has grpo, sft"):
+        known.settings_of("sft", ("--dpo.beta", "0.5"))
+
+
+@pytest.mark.parametrize("stands_in", ["kmp-train", ""])
+def test_a_file_that_is_not_the_published_one_is_not_trained_on(recipe, tmp_path, stands_in):
+    file, document = recipe
+    document["inputs"]["rows"] |= {"sha256": NO_FILE, "instead": stands_in}
+    document["steps"] = [{"run": "data check $rows --out $out/checked.json", "makes": "checked.json"}]
+    file.write_text(yaml.safe_dump(document))
+    done = invoke("recipe", file, "--output", tmp_path / "out")
+    assert not (tmp_path / "out/inputs").exists()
+    said = " ".join(f"{done.output} {done.exception}".split())
+    assert "holds another file than was published" in said
+    assert ("kmp-train is used instead" in said) == bool(stands_in)
+
+
+def test_what_a_recipe_does_not_take_is_named_with_what_it_takes():
+    refused = invoke("recipe", "refiner", "--input", "juge=x")
+    assert refused.exit_code == 1
+    assert "takes no juge; it takes judge" in str(refused.exception)

@@ -1,4 +1,4 @@
-"""What several files of training tests share: an SFT run that knows its answers, a refiner's start."""
+"""What several files of training tests share: an SFT run that knows its answers."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.examples import write_examples
-from tests.training.refiners import with_chain
 from tests.training.runs import SHAPE, TAUGHT, answered_in_lines, settings_file, train
 
 
@@ -35,9 +34,3 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="utf-8")
     train("sft", settings_file(folder, {**TAUGHT, **SHAPE, "output": str(folder / "sft")}))
     return folder
-
-
-@pytest.fixture(scope="session")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the tiny base of the refiner and an SFT stage on it."""
-    return with_chain(tmp_path_factory.mktemp("refiner"))

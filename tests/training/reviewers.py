@@ -5,21 +5,15 @@ from typing import Any
 
 from evals.review.prompt import review_system_prompt
 from evals.schema import Article, Section, TextOrigin
-from tests.models import tiny_adapter, tiny_base
+from tests.models import tiny_base, tiny_stage
 
 CONTEXT = 4096
 
 
 def reviewer_chain(folder: Path, prompt: str | None = None) -> Path:
     """Write a base and a review stage under `folder` and return the run folder."""
-    from training.models.base import find_base
-    from training.models.start import NewStage, append_stage
-
-    source = tiny_base(folder / "model", context=CONTEXT)
-    adapter = tiny_adapter(source, folder / "review" / "adapter")
-    stage = NewStage("review", "review", adapter)
-    append_stage(folder / "review", stage, find_base(str(source)), None, prompt or review_system_prompt())
-    return folder / "review"
+    base = tiny_base(folder / "model", context=CONTEXT)
+    return tiny_stage(folder / "review", base, prompt=prompt or review_system_prompt()).folder
 
 
 def paper(name: str, text: str = "Mice were treated with a drug.", **changes: object) -> Article:

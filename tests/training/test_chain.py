@@ -16,7 +16,7 @@ from evals.errors import BadConfig, ChainMismatch, MissingModel
 from evals.io import sha256_of
 from evals.schema import ChainManifest
 from evals.schema.questions import Model, Sampling
-from tests.models import SYSTEM_PROMPT, embedded_cache, load_base, tiny_adapter, tiny_base, tiny_chain
+from tests.models import SYSTEM_PROMPT, embedded_cache, load_base, tiny_base, tiny_chain, tiny_stage
 from tests.training import killing
 from tests.training.cases import cases
 from tests.training.runs import ROOT, SFT, settings_file, train
@@ -197,9 +197,8 @@ def test_a_stage_name_that_is_taken_is_refused(folder, tmp_path, name):
 
 def test_a_stage_trained_on_another_base_is_not_appended(folder, tmp_path):
     other = tiny_base(tmp_path / "other", seed=9)
-    stage = NewStage("grpo", "grpo", tiny_adapter(other, tmp_path / "adapter"))
     with pytest.raises(ChainMismatch, match="train both on one base"):
-        append_stage(tmp_path, stage, find_base(str(other)), read_chain(folder / "sft"))
+        tiny_stage(tmp_path / "grpo", other, read_chain(folder / "sft"))
 
 
 # ---- names and files ---------------------------------------------------------------------------
@@ -238,9 +237,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A chain of two stacked stages, sft and grpo, and a dpo run that continued the second."""
     folder = tmp_path_factory.mktemp("start")
     chain = read_chain(tiny_chain(folder))
-    adapter = tiny_adapter(folder / "model", folder / "dpo" / "adapter", seed=7, rank=2)
-    stage = NewStage("dpo", "dpo", adapter, "continue")
-    append_stage(folder / "dpo", stage, find_base(str(folder / "model")), chain)
+    tiny_stage(folder / "dpo", folder / "model", chain, mode="continue", seed=7, rank=2)
     return folder
 
 

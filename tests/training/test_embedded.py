@@ -19,7 +19,7 @@ from evals.schema.reviews import PredictionRow
 from evals.schema.runs import DEMONSTRATION
 from lab.settings import from_environment
 from lab.shared.reader import find_readers
-from tests.hub.test_adapter_card import packed
+from tests.hub.test_cards import packed
 from tests.models import embedded_cache
 from training.models.chain import check_chain
 from training.models.manifest import read_chain

@@ -9,11 +9,10 @@ from typer.testing import CliRunner
 
 from evals.errors import BadConfig
 from lab.cli import app
-from tests.models import tiny_adapter, tiny_base
-from training.models.base import Base, find_base
+from tests.models import tiny_base, tiny_stage
+from training.models.base import Base
 from training.models.chain import LoadedChain, load_chain
 from training.models.export import Exported, export, serving_lines
-from training.models.start import NewStage, append_stage
 
 QUESTION = "Which way does the liver go?"
 
@@ -22,13 +21,9 @@ QUESTION = "Which way does the liver go?"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny chain whose stages adapt other layers at other ranks."""
     folder = tmp_path_factory.mktemp("export")
-    source, chain = find_base(str(tiny_base(folder / "model"))), None
-    for seed, (name, rank, targets) in enumerate(
-        (("sft", 4, ("q_proj", "v_proj")), ("grpo", 3, ("q_proj", "up_proj")))
-    ):
-        tiny_adapter(source.folder, folder / name / "adapter", seed=seed, rank=rank, targets=targets, strength=0.5)
-        stage = NewStage(name, name, folder / name / "adapter")
-        chain = append_stage(folder / name, stage, source, chain, None if chain else "Be short.")
+    base = tiny_base(folder / "model")
+    sft = tiny_stage(folder / "sft", base, prompt="Be short.", seed=0, targets=("q_proj", "v_proj"), strength=0.5)
+    tiny_stage(folder / "grpo", base, sft, seed=1, rank=3, targets=("q_proj", "up_proj"), strength=0.5)
     return folder
 
 

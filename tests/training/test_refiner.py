@@ -2,13 +2,15 @@
 
 import json
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pandas
 import pytest
 import torch
+from tokenizers import AddedToken
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import refiner_bank
@@ -17,9 +19,9 @@ from evals.refine.task import SYSTEM_PROMPT
 from evals.schema.refiner import RewardConfig
 from tests.evals.refiner.answers import EVIDENCE, GOOD
 from tests.evals.refiner.answers import record as made_record
+from tests.models import tiny_llama, tiny_stage, tiny_tokenizer
 from tests.training.judge_server import Asked, JudgeServer, Reply, says, well
-from tests.training.refiners import RECORDS, command
-from tests.training.runs import figures, record, train
+from tests.training.runs import COMMON, figures, record, settings_file, train
 from training.config import read_request, read_settings
 from training.data.refine import check_refiner_chain, refiner_data, refiner_grpo_row
 from training.grpo import GrpoSettings
@@ -36,6 +38,72 @@ ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
 KEY = "sk-this-is-secret"
 HERE, AWAY = "http://127.0.0.1:9/v1", "https://example.org/v1"
+
+
+GRPO: Mapping[str, object] = {
+    **COMMON,
+    "batch": 8,
+    "num_generations": 4,
+    "beta": 0.001,
+    "max_prompt_length": 1024,
+    "max_completion_length": 1,
+    "judge": "heuristic",
+}
+NAMES = {"A": ("up", "down"), "B": ("down", "up"), "C": ("up", "down"), "D": ("down", "up")}
+RECORDS = tuple(
+    {
+        "id": name,
+        "prompt": f"Which way is {name}?",
+        "tool_output": f"<snippet id=S1>In flight {name} is {way}</snippet>"
+        "<snippet id=S2>In study 7 nothing changed</snippet>",
+        "positive_rubrics": [{"title": "way", "description": f'Says "{way}".'}],
+        "negative_rubrics": [{"title": "wrong", "description": f'Says "{other}".'}],
+        "reference": f"<answer><snippet id=S1>In flight {name} is {way}</snippet></answer>",
+    }
+    for name, (way, other) in NAMES.items()
+)
+STARTS = ("In flight", "It seems", *(f"In study {number}" for number in range(10)))
+WELL, BARE, CUT = (
+    "<answer><snippet id={id}>{claim}</snippet></answer>",
+    "<answer>{claim}.</answer>",
+    "<answer>{claim}",
+)
+ANSWERS = tuple(
+    frame.format(id=key, claim=f"{start} {name} is {way}")
+    for frame, starts in ((WELL, STARTS), (BARE, STARTS[:1]), (CUT, STARTS[:1]))
+    for key, start, name, way in product(("S1", "S1,S2"), starts, NAMES, ("up", "down"))
+)
+
+
+def answering_base(folder: Path) -> Path:
+    """Write a tiny random model whose words are whole answers: right, wrong, empty, and not well formed.
+
+    Of other words it would never hit upon the grammar.
+    """
+    tokenizer = tiny_tokenizer()
+    words = [AddedToken(text, normalized=False) for text in dict.fromkeys(ANSWERS)]
+    tokenizer.add_tokens(words)
+    model = tiny_llama(tokenizer, max_position_embeddings=2048, tie_word_embeddings=False)
+    with torch.no_grad():
+        model.lm_head.weight[: len(tokenizer) - len(words)] *= 0.1
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with four records, the tiny model and an SFT stage on it that was given the refiner's prompt."""
+    folder = tmp_path_factory.mktemp("refiner")
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in RECORDS), encoding="utf-8")
+    tiny_stage(folder / "sft", answering_base(folder / "model"), prompt=SYSTEM_PROMPT)
+    return folder
+
+
+def command(folder: Path, name: str = "run", **values: object) -> list[str]:
+    """Return the words of a run on top of the SFT stage in `folder`."""
+    known = {**GRPO, "chain": str(folder / "sft"), "output": str(folder / name)}
+    return ["--config", str(settings_file(folder, {**known, **values}))]
 
 
 def settings_of(start: Path, **values: object) -> RefinerSettings:
@@ -125,7 +193,7 @@ def test_a_dry_run_shows_the_rows_and_the_line_of_both_stages(start: Path):
     assert plan.command.startswith("accelerate launch --num_processes 1 -m training.refiner")
     assert set(plan.data.trl_rows()["A"]) == {"prompt", "record"}
     file = start / "sft.yaml"
-    file.write_text(f"base: {start / 'model'}\ndata: [{start / 'records.jsonl'}]\noutput: {start / 'new'}\n")
+    file.write_text(f"base: {start / 'model'}\ndata: [{start / 'rows.jsonl'}]\noutput: {start / 'new'}\n")
     grammar = plan_of("sft", ["--config", str(file)], is_dry=True)
     assert grammar.data.trl_rows()["A"]["completion"][0]["content"] == RECORDS[0]["reference"]
 

@@ -10,7 +10,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-import yaml
 
 from evals.errors import BadConfig, BadRow, ChainMismatch, LabError
 from evals.io import read_rows
@@ -29,7 +28,7 @@ from tests.models import tiny_base, tiny_tokenizer
 from tests.training.cases import cases
 from tests.training.judge_server import Asked, JudgeServer, Reply
 from tests.training.reviewers import CONTEXT, paper, review_article, reviewer_chain
-from tests.training.runs import COMMON, record, train
+from tests.training.runs import COMMON, record, settings_file, train
 from training.data.reviews import check_chain_prompt, check_replies, read_reviews
 from training.judge import client
 from training.judge.client import Reply as Answer
@@ -474,18 +473,10 @@ def chat_rows(folder: Path, *documents: dict) -> str:
     return str(file)
 
 
-def settings_file(folder: Path, **values: object) -> Path:
-    base = tiny_base(folder / "model", context=CONTEXT)
-    data = chat_rows(folder, *(chat(f"demo:{n}") for n in range(4)))
-    known = {"base": str(base), "data": [data], "output": str(folder / "run"), **COMMON}
-    file = folder / "settings.yaml"
-    known |= {"batch": 2, "max_length": 4096, **values}
-    file.write_text(yaml.safe_dump(known), encoding="utf-8")
-    return file
-
-
 def test_a_run_leaves_a_reviewer_that_carries_its_instructions_and_reviews(tmp_path: Path):
-    run = train("review", settings_file(tmp_path)).path
+    tiny_base(tmp_path / "model", context=CONTEXT)
+    chat_rows(tmp_path, *(chat(f"demo:{n}") for n in range(4)))
+    run = train("review", settings_file(tmp_path, {**COMMON, "batch": 2, "max_length": CONTEXT})).path
     chain = json.loads((run / "chain.json").read_text(encoding="utf-8"))
     assert chain["system_prompt"] == review_system_prompt()
     assert [(stage["name"], stage["kind"]) for stage in chain["stages"]] == [("review", "review")]

@@ -12,7 +12,7 @@ Missing: git itself and what it refuses in names and sizes, uploads and listings
 buckets, discussions without changes, the viewer of data sets, web pages.
 """
 
-from tests.hub.local.app import LocalHub, serve
+from tests.hub.local.app import LocalHub
 from tests.hub.local.state import Hub, InjectedFault
 
-__all__ = ["Hub", "InjectedFault", "LocalHub", "serve"]
+__all__ = ["Hub", "InjectedFault", "LocalHub"]

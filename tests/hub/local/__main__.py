@@ -1,9 +1,10 @@
 """`python -m tests.hub.local`: serve the double of the Hub, to rehearse a publication by hand."""
 
 import argparse
+import signal
 from pathlib import Path
 
-from tests.hub.local import Hub, serve
+from tests.hub.local import Hub, LocalHub
 
 
 def main() -> None:
@@ -14,8 +15,9 @@ def main() -> None:
     parser.add_argument("--user", action="append", metavar="TOKEN=NAME", help="default: hf_local=you")
     asked = parser.parse_args()
     names = dict(each.split("=", 1) for each in asked.user or ["hf_local=you"])
-    told = f"export HF_ENDPOINT=http://127.0.0.1:{asked.port} HF_TOKEN={next(iter(names))}"
-    serve(Hub(asked.folder, names, ()), asked.port, lambda: print(told, flush=True))
+    with LocalHub(Hub(asked.folder, names, ()), asked.port) as running:
+        print(f"export HF_ENDPOINT={running.url} HF_TOKEN={next(iter(names))}", flush=True)
+        signal.pause()
 
 
 if __name__ == "__main__":

@@ -139,10 +139,17 @@ async def _refused(_request: Request, error: Exception) -> Response:
 class LocalHub:
     """A Hub in a thread while the block lasts; set HF_ENDPOINT to its `url` before a client's process starts."""
 
-    def __init__(self, hub: Hub) -> None:
-        self.hub, self._socket = hub, _listen(0)
+    def __init__(self, hub: Hub, port: int = 0) -> None:
+        self.hub = hub
+        try:
+            self._socket = socket.create_server(("127.0.0.1", port))
+        except OSError:
+            raise LabError(f"port {port} is taken; choose another with --port, or stop its program.") from None
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        self._server = uvicorn.Server(_config(hub))
+        logging.getLogger("uvicorn.error").addFilter(
+            lambda record: "ASGI callable returned without completing response" not in record.getMessage()
+        )
+        self._server = uvicorn.Server(uvicorn.Config(make_app(hub), log_level="warning", timeout_graceful_shutdown=1))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
 
     def __enter__(self) -> "LocalHub":
@@ -158,28 +165,3 @@ class LocalHub:
         self._server.should_exit = True
         self._thread.join(START_SECONDS)
         self._socket.close()
-
-
-def serve(hub: Hub, port: int, ready: Callable[[], object] = lambda: None) -> None:
-    """Serve until stopped, `ready` once the port is ours; LabError if it is taken."""
-    with _listen(port) as listening:
-        ready()
-        uvicorn.Server(_config(hub)).run(sockets=[listening])
-
-
-def _listen(port: int) -> socket.socket:
-    listening = socket.socket()
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", port))
-    except OSError:
-        listening.close()
-        raise LabError(f"port {port} is taken; choose another with --port, or stop the program that uses it.") from None
-    return listening
-
-
-def _config(hub: Hub) -> uvicorn.Config:
-    logging.getLogger("uvicorn.error").addFilter(
-        lambda record: "ASGI callable returned without completing response" not in record.getMessage()
-    )
-    return uvicorn.Config(make_app(hub), log_level="warning", timeout_graceful_shutdown=1)

@@ -134,7 +134,7 @@ class Hub:
     def __init__(
         self,
         folder: Path,
-        tokens: Mapping[str, str] | None = None,
+        tokens: Mapping[str, str],
         organisations: tuple[str, ...] | None = None,
         *,
         redirects: bool = False,
@@ -142,7 +142,7 @@ class Hub:
         self.readers: frozenset[str] = frozenset()
         self.scopes: dict[str, dict[str, Any]] = {}
         self.grouped: set[str] = set()
-        self.tokens = {"hf_local": "you"} if tokens is None else tokens
+        self.tokens = tokens
         self.organisations, self.redirects = organisations, redirects
         self.log: deque[Logged] = deque(maxlen=20_000)
         self.faults: list[InjectedFault] = []
