@@ -115,7 +115,7 @@ def test_a_run_that_was_stopped_ends_with_code_3_and_is_no_chain_yet(folder, mon
         return 0
 
     monkeypatch.setattr("lab.commands.train.run_line", stopped)
-    monkeypatch.setattr("training.run.folder.last_whole_checkpoint", lambda path, _: path / "checkpoint-12")
+    monkeypatch.setattr("training.run.folder.fault_of", lambda _: None)
     done = invoke("sft", "--config", folder / "sft.yaml", "--output", output)
     told = f"stopped at step 12 of 45; go on with `assay train sft {words}`"
     assert (done.exit_code, told in " ".join(done.stderr.split())) == (3, True), done.stderr
