@@ -208,7 +208,7 @@ def score(
 # ---- from an answer to its verdict ---------------------------------------------------------------
 
 
-VERSION = "verifiers-11"
+VERSION = "verifiers-12"
 Weights = str | Mapping[str, float] | None
 """A preset's name, a list such as "V1=.3,V4=.45", shares per verifier, or None for the usual ones."""
 Read = Literal["auto", "answer", "text"]
