@@ -21,6 +21,15 @@ Shown = Callable[[], AbstractContextManager[Progress]]
 """Shows how far the packing is while a block lasts."""
 
 
+def check_order(run: Path, wanted: "Publication", with_base: bool | None) -> None:
+    """Raise LabError for what can be refused within seconds: what is no chain, names, a stage or a base that is not there."""
+    from hub.chains import check_wishes
+    from hub.client import connect
+
+    read_chain(run)
+    check_wishes(connect(), run, wanted, with_base)
+
+
 @contextmanager
 def pack(
     run: Path,
@@ -80,8 +89,6 @@ class Order:
     def pack(self, progress: Progress, *, is_dry: bool = False) -> "AbstractContextManager[Publication]":
         """Write what is published for as long as it is looked at or sent."""
         from hub.adapters import Publication
-        from hub.chains import check_wishes
-        from hub.client import connect
 
         known: dict[str, Any] = {
             "base": self.base or None,
@@ -89,7 +96,7 @@ class Order:
             "is_public": self.is_public,
         }
         wanted = Publication(self.repo, self.tag, **known)
-        check_wishes(connect(), Path(self.run), wanted, self.with_base)
+        check_order(Path(self.run), wanted, self.with_base)
         how = (lambda: nullcontext(progress), from_environment().cache, self.with_base)
         return pack(Path(self.run), wanted, *how, is_dry=is_dry)
 

@@ -15,7 +15,7 @@ from evals.io import as_jsonl, read_rows
 from evals.report import load_report
 from lab.commands import FileSettings, InFile, LicenceOption, command
 from lab.commands.terminal import as_table, emit, notes, plural, progress_shown, standings_markdown
-from lab.publishing import pack
+from lab.publishing import check_order, pack
 from lab.services import REPORTS
 from lab.settings import EMBEDDED, from_environment
 from training.models.manifest import chain_file
@@ -152,7 +152,7 @@ def adapter(settings: AdapterSettings) -> None:
     Example: assay publish adapter training/embedded/grpo --repo my-org/my-adapter --dry-run
     Example: assay publish adapter runs/dpo --repo my-org/other --base my-org/my-adapter-base
     """
-    from hub.chains import check_wishes, members, plan_chain, publish_chain
+    from hub.chains import members, plan_chain, publish_chain
     from hub.client import connect
     from hub.publish import check_title
 
@@ -165,7 +165,7 @@ def adapter(settings: AdapterSettings) -> None:
         replaces=settings.replace,
         resource_group=settings.resource_group,
     )
-    check_wishes(connect(), run, wanted, settings.with_base)
+    check_order(run, wanted, settings.with_base)
     how = (from_environment().cache, settings.with_base, settings.merged)
     with pack(run, wanted, progress_shown, *how, is_dry=settings.is_dry) as wanted:
         if settings.is_dry:

@@ -272,7 +272,7 @@ def _run(plan: "Plan", *, as_json: bool) -> None:
 
     check_equipment(plan.settings, has_gpu=has_gpu(), launch=plan.launch, gpus=gpus_here())
     if run_line(plan):
-        notes.print("training did not finish: see the first error above", style="red")
+        notes.print("training did not finish; if there was an error, it stands above", style="red")
         raise typer.Exit(1)
     record = RunFolder(plan.output).record()
     if record is not None:

@@ -180,19 +180,33 @@ while True:
 """
 
 
+LOADING = """
+import time
+print("ready", flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("ended", flush=True)
+    raise SystemExit(130)
+"""
+
+
 @pytest.mark.slow
-def test_a_ctrl_c_ends_the_stage_and_not_the_launcher_that_waits_for_it_and_none_prints_a_traceback(tmp_path: Path):
-    """A terminal sends it to both; accelerate would die of the first and leave the stage behind."""
-    (tmp_path / "stage.py").write_text(STUBBORN, encoding="utf-8")
+@pytest.mark.parametrize(("stage", "told"), [(STUBBORN, ["ready", "asked", "asked"]), (LOADING, ["ready", "ended"])])
+def test_a_ctrl_c_ends_the_stage_and_not_the_launcher_that_waits_for_it_and_none_prints_a_traceback(
+    stage, told, tmp_path: Path
+):
+    """A terminal sends it to both; accelerate would die of the first and leave the stage behind, which may still load."""
+    (tmp_path / "stage.py").write_text(stage, encoding="utf-8")
     line = ("accelerate", "launch", "--num_processes", "1", str(tmp_path / "stage.py"))
-    told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "start_new_session": True}
-    with subprocess.Popen(command_of(line), env=environment(line, 1), **told) as process:
+    seen = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "start_new_session": True}
+    with subprocess.Popen(command_of(line), env=environment(line, 1), **seen) as process:
         said = []
         for row in process.stdout:
             said.append(row.strip())
             if said[-1] in ("ready", "asked") and process.poll() is None and said.count("asked") < 2:
                 os.killpg(process.pid, signal.SIGINT)
-    assert (said, process.returncode) == (["ready", "asked", "asked"], 1)
+    assert (said, process.returncode) == (told, 1)
 
 
 def test_one_process_gets_every_core_that_may_be_used_and_a_number_that_somebody_set_stands(monkeypatch):

@@ -203,9 +203,12 @@ def environment(line: Sequence[str], processes: int) -> dict[str, str]:
 
 
 LAUNCHER = (
-    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from accelerate.commands.launch import main; main()"
+    "import signal; signal.signal(signal.SIGINT, lambda *_: None); from accelerate.commands.launch import main; main()"
 )
-"""Accelerate's launcher, which would die of a Ctrl-C and leave the stage alone, which has it too."""
+"""Accelerate's launcher, which would die of a Ctrl-C and leave the stage alone, which has it too.
+
+A signal that is ignored would be so in the stage as well until it has loaded; what a function takes is not handed on.
+"""
 UNSAID = ("--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no")
 """What accelerate takes where no configuration says it, with a warning; the stage's `autocast` decides."""
 

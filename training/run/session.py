@@ -385,7 +385,7 @@ def run_command(
     stage: str, kind: type[S_co], train: Callable[[Prepared[S_co]], None], arguments: Sequence[str] | None = None
 ) -> None:
     """Run a stage as a command: what a person can fix becomes one line and exit code 1."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which `assay train` keeps from the launcher
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on it is told in words
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         request = read_request(kind, words)
