@@ -68,8 +68,9 @@ def category_of(written: str | None) -> Category | Unknown:
 
 @lru_cache(maxsize=4096)
 def severity_of(written: str | None) -> Severity | Unknown:
-    """Return the severity that is meant, `UNKNOWN` if none is: "Critical" gives "major"."""
-    return cast(Severity | Unknown, _meant(written, SEVERITIES, LABELS["severity"]))
+    """Return the severity that is meant, `UNKNOWN` if none is: "Critical" and "major_issues" give "major"."""
+    graded = re.sub(rf"[\W_](?:{NOUNS})\W*$", "", written or "", flags=re.IGNORECASE)
+    return cast(Severity | Unknown, _meant(graded, SEVERITIES, LABELS["severity"]))
 
 
 def is_label(written: str) -> bool:

@@ -24,7 +24,7 @@ from lab.papers.session import (
     save,
     stop_all,
 )
-from lab.papers.view import concerns, page_view, paper, write_export
+from lab.papers.view import concerns, page_view, paper, write_review
 from lab.services import Services
 from lab.session import Door, Visitor
 from lab.ui.components import ANSWERING, CHOSEN, QUIET, Range, clicks, heading, lead, notice, sampling_fields
@@ -153,7 +153,7 @@ def _exporting(services: Services, door: Door, pane: DocumentPane) -> None:
 
     def on_make(visitor: Visitor | None, review_id: str | None, form: ReviewForm) -> Painted:
         own = OwnReviews(services, visitor)
-        return panel.give("review", lambda folder: write_export(own.get(review_id), form, folder / own.session))
+        return panel.give("review", lambda folder: write_review(own.get(review_id), form, folder / own.session))
 
     given = [pane.kept, panel.form]
     event(panel.make.click, on_make, given, panel.outputs, "export_review", door=door, shows=panel.made)

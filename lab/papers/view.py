@@ -192,7 +192,7 @@ def export(standing: "Standing[KeptReview]", form: ReviewForm) -> ExportedFile:
     return ExportedFile(name, jsonl_text(rows), len(rows))
 
 
-def write_export(standing: "Standing[KeptReview]", form: ReviewForm, folder: Path) -> tuple[str, str]:
+def write_review(standing: "Standing[KeptReview]", form: ReviewForm, folder: Path) -> tuple[str, str]:
     """Write a review in one form into a folder; return a line about the file, and its path."""
     made = export(standing, form)
     write_whole(folder / made.name, made.text)
