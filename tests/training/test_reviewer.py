@@ -473,10 +473,15 @@ def chat_rows(folder: Path, *documents: dict) -> str:
     return str(file)
 
 
+def review_settings(folder: Path, **values: object) -> Path:
+    """Write the settings file of a reviewer that learns from four papers."""
+    tiny_base(folder / "model", context=CONTEXT)
+    chat_rows(folder, *(chat(f"demo:{n}") for n in range(4)))
+    return settings_file(folder, {**COMMON, "batch": 2, "max_length": CONTEXT, **values})
+
+
 def test_a_run_leaves_a_reviewer_that_carries_its_instructions_and_reviews(tmp_path: Path):
-    tiny_base(tmp_path / "model", context=CONTEXT)
-    chat_rows(tmp_path, *(chat(f"demo:{n}") for n in range(4)))
-    run = train("review", settings_file(tmp_path, {**COMMON, "batch": 2, "max_length": CONTEXT})).path
+    run = train("review", review_settings(tmp_path)).path
     chain = json.loads((run / "chain.json").read_text(encoding="utf-8"))
     assert chain["system_prompt"] == review_system_prompt()
     assert [(stage["name"], stage["kind"]) for stage in chain["stages"]] == [("review", "review")]

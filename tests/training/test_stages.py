@@ -434,7 +434,7 @@ def papers_file(folder: Path) -> str:
 def looked(taught: Path, folder: Path, stage: str, **values: object) -> Path:
     """Return the settings file of a run of two steps that is evaluated after each."""
     if stage == "review":
-        return test_reviewer.settings_file(folder, eval_data=[papers_file(folder)], eval_tokens=8, **values)
+        return test_reviewer.review_settings(folder, eval_data=[papers_file(folder)], eval_tokens=8, **values)
     known: dict[str, object] = {"eval_data": [dev_file(folder)], "eval_tokens": 8, **values}
     if stage == "sft":
         return settings_file(folder, {**SFT, **known})
