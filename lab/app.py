@@ -150,7 +150,7 @@ def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, is_space: bool 
     os.environ["no_proxy"] = ",".join((os.getenv("no_proxy", os.getenv("NO_PROXY", "")), "localhost,127.0.0.1", host))
     routes: list[Mount | Route] = [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))]
     if DOCS.is_dir():  # a Space has none
-        from lab.cli import document
+        from lab.reference import document
 
         routes += [Mount("/docs/screenshots", StaticFiles(directory=DOCS / "screenshots"))]
         routes += [Route("/docs/{path:path}.md", document)]

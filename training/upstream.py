@@ -45,7 +45,7 @@ from trl.trainer.utils import RepeatSampler, use_adapter
 
 from evals.errors import BadConfig, TrainingStopped
 from evals.io import sha256_of, write_folder, write_whole
-from training.run.folder import PREFIX, failed_checkpoint, remove_old_checkpoints, seal
+from training.run.checkpoints import PREFIX, failed_checkpoint, remove_old_checkpoints, seal
 
 CHECKED: Mapping[str, str] = {"trl": "1.16.0", "transformers": "5.23.0", "peft": "0.21.2"}
 TRAINED = "default"

@@ -7,7 +7,7 @@ from tests.frozen.script import working_folder
 
 def options() -> dict[str, Any]:
     """Return, for each command, its parameters: how they are written, defaults."""
-    from lab.cli import every_command
+    from lab.reference import every_command
 
     return {f"assay {words}": {_written(each): _taken(each) for each in one.params} for words, one in every_command()}
 

@@ -20,10 +20,11 @@ from evals.errors import ChainMismatch, LabError, MissingModel
 from evals.questions import data_sha256, find, kmp_test, kmp_training, pathway_heldout
 from evals.report import load_report
 from evals.verifiers import verify
-from lab.cli import PAGES, app, every_command
+from lab.cli import app
 from lab.commands import terminal
 from lab.commands.data import register_question_sets
 from lab.commands.terminal import emit, progress_shown
+from lab.reference import PAGES, every_command
 from lab.settings import from_environment
 from tests.examples import read_examples
 from tests.lab.commands import CASES, problems_of

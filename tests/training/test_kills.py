@@ -24,7 +24,8 @@ from tests.training.cases import quick_or_slow
 from tests.training.runs import COMMON, GRPO, SFT, adapter, figures, on_taught, record, settings_file, train
 from training import grpo, sft, upstream
 from training.models.manifest import read_chain
-from training.run.folder import RunFolder, checkpoints, fault_of
+from training.run.checkpoints import checkpoints, fault_of
+from training.run.folder import RunFolder
 
 DROPOUT: Mapping[str, object] = {"lora_dropout": 0.2, "schedule": "cosine", "max_steps": 0, "save_steps": 3}
 PAIRS: Mapping[str, object] = {"batch": 2, "max_length": 1024, "eval_steps": 0}

@@ -38,7 +38,8 @@ from training.launch.preview import preview
 from training.models.base import Base
 from training.models.chain import check_chain, load_chain
 from training.reward import RewardSettings
-from training.run.folder import ProgressWriter, RunFolder, code_revision, fault_of, host, remove_old_checkpoints, seal
+from training.run.checkpoints import fault_of, remove_old_checkpoints, seal
+from training.run.folder import ProgressWriter, RunFolder, code_revision, host
 from training.run.session import command_line, common_arguments, fit_processor, run_command
 from training.sft import SftSettings
 from training.stages import STAGES as KINDS

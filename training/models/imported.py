@@ -58,7 +58,7 @@ from training.models.check import TOLERANCE, ChainFinding, logprobs_along, probe
 from training.models.manifest import BASE_STAGE, Chain, read_chain
 from training.models.stack import merge_into, pairs_by_layer
 from training.models.start import NewStage, append_stage, chain_without_stages
-from training.run.folder import checkpoints
+from training.run.checkpoints import checkpoints
 
 HUB_PLACE = re.compile(r"[\w][\w.-]*/[\w][\w.-]*(/[\w./-]+)?")
 TASKS = (None, "CAUSAL_LM", "FEATURE_EXTRACTION")

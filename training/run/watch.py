@@ -36,7 +36,8 @@ from evals.task import StageAnswer
 from training.config import LOSS, StageSettings
 from training.data.tokens import TEMPLATE_TOLD, DataRow, DevSet, question_text
 from training.models.generation import end_tokens
-from training.run.folder import BEST, MetricRow, ProgressWriter, RunFolder, best_weights, checkpoints, say, step_of
+from training.run.checkpoints import BEST, best_weights, checkpoints, step_of
+from training.run.folder import MetricRow, ProgressWriter, RunFolder, say
 from training.upstream import StackedPeftModel
 
 
