@@ -36,7 +36,7 @@ def python_of(name):
 
 @pytest.fixture(scope="module")
 def bin(tmp_path_factory):
-    """The folder of the installer uv, which answers in seconds what pip takes minutes for."""
+    """The folder of the installer uv."""
     return installed("uv", tmp_path_factory.mktemp("uv"))
 
 
