@@ -39,13 +39,18 @@ def start(stage: str, settings: Path, *words: str) -> BaseProcess:
     return process
 
 
-def start_two(stage: str, settings: Path, *words: str) -> list[BaseProcess]:
-    """Start a stage in two processes that train together, as a launcher would."""
+def surroundings_of_two(**more: str) -> list[dict[str, str]]:
+    """Return what a launcher would tell each of two processes that train together."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
-    meeting |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
-    told = [{**meeting, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+    meeting |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", **more}
+    return [{**meeting, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+
+
+def start_two(stage: str, settings: Path, *words: str) -> list[BaseProcess]:
+    """Start a stage in two processes that train together."""
+    told = surroundings_of_two(ACCELERATE_USE_CPU="true")
     both = [CONTEXT.Process(target=_train, args=(stage, str(settings), words, at)) for at in told]
     for process in both:
         process.start()

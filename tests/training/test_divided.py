@@ -1,13 +1,14 @@
 """What GPUs are for, without one: DeepSpeed and FSDP2 on two processors, GRPO that samples from a stand-in for vLLM."""
 
-import atexit
+import json
+import multiprocessing
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +24,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, modeling_utils
 
 from tests.models import tiny_llama, tiny_tokenizer
+from tests.training import killing
 from tests.training.runs import SFT, environment, figures, on_taught, record, settings_file, train
 from training.config import StageSettings
 from training.launch.accelerate import profile_file
@@ -35,7 +37,7 @@ STAND_IN = Path(__file__).with_name("stand_in")
 INSTALLED = find_spec("deepspeed")
 ENGINES = Path(str(INSTALLED.origin)).parents[1] if INSTALLED else Path(sys.prefix) / "engines"
 """Where DeepSpeed is: `make setup-tests` puts it there (requirements-engines.txt)."""
-TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+COMMAND = [sys.executable, "-m", "tests.training.test_divided"]
 COMPARED = "ASSAY_TEST_COMPARED"
 """Set: before each answer the policy is compared with an ordinary PEFT model that its adapter is loaded into."""
 pytestmark = pytest.mark.slow
@@ -50,19 +52,28 @@ def environment_of(profile: str) -> dict[str, str]:
         given = prepare_deepspeed_cmd_env(told)[1]
     else:
         given = prepare_multi_gpu_env(told)
-    seen = {"PYTHONPATH": os.pathsep.join([environment()["PYTHONPATH"], str(ENGINES)])}
-    here = seen | {"ACCELERATE_TORCH_DEVICE": "cpu", "DS_ACCELERATOR": "cpu", "ASSAY_PROCESSES": "2"}
-    return {name: value for name, value in given.items() if name.startswith(("ACCELERATE_", "FSDP_"))} | here
+    return {name: value for name, value in given.items() if name.startswith(("ACCELERATE_", "FSDP_"))}
 
 
-def trained(stage: str, file: Path, launcher: list[str], surroundings: Mapping[str, str]) -> str:
-    """Train a stage as a command of this file, to its end; return what its processes said."""
-    words = ["-m", "tests.training.test_divided", stage, "--config", str(file)]
-    told = {**environment(), **surroundings}
-    done = subprocess.run([sys.executable, *launcher, *words], env=told, capture_output=True, text=True, check=False)
-    said = [line for line in done.stderr.splitlines() if "rror" in line] or done.stderr.splitlines()
-    assert done.returncode == 0, "\n".join(said[:20])
-    return done.stdout
+@pytest.fixture(scope="module")
+def two() -> Iterator[Callable[..., str]]:
+    """Train a stage in two processes to its end and return what they said; they are forked where all is imported."""
+    places = os.pathsep.join([environment()["PYTHONPATH"], str(ENGINES)])
+    told = {**environment(), "PYTHONPATH": places, "ACCELERATE_TORCH_DEVICE": "cpu", "DS_ACCELERATOR": "cpu"}
+    with subprocess.Popen(COMMAND, env=told, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+
+        def trained(stage: str, file: Path, profile: str, **more: str) -> str:
+            log = file.with_name("said.txt")
+            told = killing.surroundings_of_two(ASSAY_PROCESSES="2", **environment_of(profile), **more)
+            server.stdin.write(json.dumps([stage, str(file), str(log), told]) + "\n")
+            server.stdin.flush()
+            codes, said = json.loads(server.stdout.readline()), log.read_text(encoding="utf-8")
+            errors = [line for line in said.splitlines() if "rror" in line] or said.splitlines()
+            assert codes == [0, 0], "\n".join(errors[:20])
+            return said
+
+        yield trained
+        server.stdin.close()
 
 
 def read_by_each(told: str) -> list[tuple[int, int]]:
@@ -89,7 +100,7 @@ CASES = [
 
 @pytest.mark.parametrize(("profile", "stage", "values"), CASES)
 def test_two_processes_that_divide_a_model_end_with_a_chain_that_computes_what_was_trained(
-    taught: Path, tmp_path: Path, profile: str, stage: str, values: Mapping[str, object]
+    two: Callable[..., str], taught: Path, tmp_path: Path, profile: str, stage: str, values: Mapping[str, object]
 ):
     if profile != "fsdp2":
         needs_deepspeed()
@@ -97,7 +108,7 @@ def test_two_processes_that_divide_a_model_end_with_a_chain_that_computes_what_w
         file, base = settings_file(tmp_path, {**SFT, **values}), tmp_path / "model"
     else:
         file, base = on_taught(taught, stage, tmp_path / "run", **values), taught / "model"
-    read = read_by_each(trained(stage, file, TWO, environment_of(profile)))
+    read = read_by_each(two(stage, file, profile))
     if profile in ("fsdp2", "zero3") and read:  # of two processes on one machine one reads the base
         assert sorted(weights > 0 for weights, _ in read) == [False, True]
     kept = record(tmp_path / "run")
@@ -114,13 +125,13 @@ WATCHED: Mapping[str, object] = {"eval_data": ["kmp-dev"], "eval_steps": 1, "eva
 
 @pytest.mark.parametrize(("stage", "values"), [("sft", {**SFT, **WATCHED}), ("grpo", {"beta": 0.0})])
 def test_a_look_and_a_sampled_answer_use_the_adapter_of_that_step_where_zero2_writes_the_weights(
-    taught: Path, tmp_path: Path, stage: str, values: Mapping[str, object]
+    two: Callable[..., str], taught: Path, tmp_path: Path, stage: str, values: Mapping[str, object]
 ):
     """DeepSpeed writes all weights through one buffer, which no version counter of a weight sees."""
     needs_deepspeed()
     told = {**values, "max_steps": 3, "learning_rate": 2e-2}
     given = on_taught(taught, stage, tmp_path / "run", **told) if stage == "grpo" else settings_file(tmp_path, told)
-    said = trained(stage, given, TWO, {**environment_of("zero2"), COMPARED: "1"})
+    said = two(stage, given, "zero2", **{COMPARED: "1"})
     found = [(float(off), float(moved)) for off, moved in re.findall(r"off by (\S+), moved by (\S+)", said)]
     assert len(found) == 2 * (4 if stage == "sft" else 3)  # two processes; a look before the first step, too
     assert max(off for off, _ in found) < 1e-4
@@ -134,11 +145,11 @@ SEEN = ("eval/accuracy", "eval/length", "eval/kl")
 
 @pytest.mark.parametrize("skipped", ["0", "1"])
 def test_two_processes_share_a_dev_set_find_in_it_what_one_does_and_look_for_unused_weights_only_where_some_are(
-    taught: Path, tmp_path: Path, skipped: str
+    two: Callable[..., str], taught: Path, tmp_path: Path, skipped: str
 ):
     values: dict[str, object] = {"eval_data": [str(taught / "rows.jsonl")], "eval_steps": 1, "eval_tokens": 20}
     file = on_taught(taught, "dpo", tmp_path / "run", **values, batch=1, eval_batch=1)
-    said = trained("dpo", file, TWO, environment_of("multi-cpu") | {"SKIPPED": skipped})
+    said = two("dpo", file, "multi-cpu", SKIPPED=skipped)
     answered = [int(rows) for rows in re.findall(r"answered (\d+)", said)]
     assert sorted(answered) == [3, 6]  # three questions at each of three looks
     assert re.findall(r"looks for unused weights: (\w+)", said) == ["True" if skipped == "1" else "False"] * 2
@@ -151,13 +162,15 @@ def test_two_processes_share_a_dev_set_find_in_it_what_one_does_and_look_for_unu
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells what is held")
 @pytest.mark.parametrize(("profile", "most"), [("fsdp2", 1.2)])  # zero3: docs/performance.md
-def test_two_processes_of_one_machine_load_a_base_in_less_than_two_of_it(tmp_path: Path, profile: str, most: float):
+def test_two_processes_of_one_machine_load_a_base_in_less_than_two_of_it(
+    two: Callable[..., str], tmp_path: Path, profile: str, most: float
+):
     tokenizer = tiny_tokenizer()
     base = tiny_llama(tokenizer, num_hidden_layers=16, hidden_size=512, intermediate_size=1536).bfloat16()
     base.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     file = settings_file(tmp_path, {**SFT, "max_steps": 1, "weights": "float32"})
-    read = read_by_each(trained("sft", file, TWO, environment_of(profile)))
+    read = read_by_each(two("sft", file, profile))
     whole = 4 * sum(each.numel() for each in base.parameters())
     sys.stdout.write(f"{profile}: {[f'{room / whole:.2f}' for _, room in read]} of a base of {whole / 1e6:.0f} MB\n")
     assert len(read) == 2
@@ -168,7 +181,10 @@ def test_answers_from_vllm_are_those_of_the_whole_chain_as_it_is_trained(taught:
     """What TRL finds between the sampled and the scored probabilities of a token would show weights of another step."""
     file = on_taught(taught, "grpo", tmp_path / "run", vllm="colocate", learning_rate=1e-2)
     seen = os.pathsep.join([str(STAND_IN), environment()["PYTHONPATH"]])
-    trained("grpo", file, [], {"PYTHONPATH": seen})
+    done = subprocess.run(
+        [*COMMAND, "grpo", str(file)], env={**environment(), "PYTHONPATH": seen}, stderr=subprocess.PIPE, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
     run = RunFolder(tmp_path / "run")
     assert max(figures(run, "sampling/sampling_logp_difference/max")) < 1e-3
     assert figures(run, "kl")[0] == 0.0 < figures(run, "kl")[-1]
@@ -256,8 +272,8 @@ def without_last_layer(load: Callable[..., Any]) -> Callable[..., Any]:
     return loaded
 
 
-def tell_of_ends() -> None:
-    """Print, when the process ends, what it answered and whether it looked for unused weights in each step."""
+def telling_at_the_end() -> Callable[[], object]:
+    """Return what prints how many rows this process answered, and whether it looked for unused weights in each step."""
     from torch.nn.parallel import DistributedDataParallel
 
     from training.run import watch
@@ -273,18 +289,17 @@ def tell_of_ends() -> None:
         return answer(policy, tokenizer, prompts, most)
 
     DistributedDataParallel.__init__, watch.greedy_answers = told, counted
-    atexit.register(
-        lambda: sys.stdout.write(f"\nanswered {sum(rows)}, looks for unused weights: {', '.join(map(str, wrapped))}\n")
-    )
+    looks = "looks for unused weights"
+    return lambda: sys.stdout.write(f"\nanswered {sum(rows)}, {looks}: {', '.join(map(str, wrapped))}\n")
 
 
-def main() -> None:
+def train_past(stage: str, file: str) -> None:
     """Train a stage as a command, past what accelerate, DeepSpeed and TRL refuse where there is no accelerator."""
     from training import grpo
     from training.run import session
     from training.stages import STAGES
 
-    stage, *words = sys.argv[1:]
+    tell = telling_at_the_end() if "SKIPPED" in os.environ else None
     if "ASSAY_PROCESSES" in os.environ and not session.is_cpu():
         PartialState._prepare_backend = lambda *_, **__: ("gloo", DistributedType.MULTI_GPU)
     if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
@@ -296,11 +311,38 @@ def main() -> None:
         session.policy_of = compared(session.policy_of)
     if os.environ.get("SKIPPED") == "1":
         session.load_model = without_last_layer(session.load_model)
-    if "SKIPPED" in os.environ:
-        tell_of_ends()
     if stage == "grpo":
-        grpo.VerifierReward = lambda *_: import_module("tests.training.killing").length_of_answer
-    session.run_command(stage, STAGES[stage], import_module(f"training.{stage}").train, words)
+        grpo.VerifierReward = lambda *_: killing.length_of_answer
+    session.run_command(stage, STAGES[stage], import_module(f"training.{stage}").train, ["--config", file])
+    if tell:
+        tell()
+
+
+def forked(stage: str, file: str, log: str, surroundings: Mapping[str, str]) -> None:
+    """Train a stage in a process that was forked for it; what it says goes to `log`."""
+    os.environ.update(surroundings)
+    heard = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(heard, stream.fileno())
+    train_past(stage, file)
+
+
+def main() -> None:
+    """Train the stage that is told, or what each line of standard input says, and print how its processes ended."""
+    if sys.argv[1:]:
+        train_past(*sys.argv[1:])
+        return
+    for name in ("sft", "dpo", "grpo"):
+        import_module(f"trl.trainer.{name}_trainer")
+    for line in sys.stdin:
+        *told, both = json.loads(line)
+        processes = [multiprocessing.get_context("fork").Process(target=forked, args=(*told, each)) for each in both]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        sys.stdout.write(json.dumps([process.exitcode for process in processes]) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
