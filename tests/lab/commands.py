@@ -20,9 +20,12 @@ import os
 import shlex
 import sqlite3
 import string
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from typer.testing import CliRunner
@@ -55,6 +58,23 @@ def printed_by(*words: object) -> dict:
     done = CliRunner().invoke(app, [*map(str, words), "--json"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
+
+
+def run_here(line, _, env=None) -> int:
+    """Run a line of ours in this process, which has torch already: a command, or the stage that accelerate would start.
+
+    It stands in for `lab.commands.train.run_to_end` in tests that train several stages.
+    """
+    from training.run.session import run_command
+    from training.stages import STAGES
+
+    if "-m" not in line:
+        return CliRunner().invoke(app, line[3:], catch_exceptions=False).exit_code
+    module, *words = line[line.index("-m") + 1 :]
+    stage = module.rpartition(".")[2]
+    with patch.dict(os.environ, env), contextlib.redirect_stdout(sys.stderr):
+        run_command(stage, STAGES[stage], import_module(module).train, words)
+    return 0
 
 
 def listed(value: Any) -> list[Any]:

@@ -1,8 +1,6 @@
 """Question sets in the lab: brought, checked, frozen, asked as a batch, annotated."""
 
 import json
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from lab.session import Visitor, new_visitor
 from lab.shared import work as batch
 from lab.shared.sets import QuestionSets, as_jsonl
 from tests.lab.chains import STAGES, ScriptedChain, lab_with
+from tests.lab.commands import printed_by
 from tests.lab.test_jobs import until
 from training.models.chain import load_chain
 
@@ -341,17 +340,8 @@ def test_a_batch_an_evaluation_and_the_command_write_the_same_texts_stages_apart
     assert [job.error for job in jobs] == ["", "", ""]
     files = [Path(job.result["report"]) for job in jobs]
     data = next(tmp_path.rglob("sets/*.jsonl"))
-    command = [
-        "--chain",
-        "embedded",
-        "--stage",
-        "sft,grpo",
-        "--data",
-        f"{data}[test]",
-        "--out",
-        str(tmp_path / "cli.json"),
-    ]
-    subprocess.run([sys.executable, "-m", "lab.cli", "eval", "run", *command], check=True)
+    words = ("--chain", "embedded", "--stage", "sft,grpo", "--data", f"{data}[test]", "--out", tmp_path / "cli.json")
+    printed_by("eval", "run", *words)
     reports = [load_report(file) for file in (*files, tmp_path / "cli.json")]
     for stage in ("sft", "grpo"):
         texts = [{row.example.id: row.completion for row in each.rows if row.stage == stage} for each in reports]

@@ -5,34 +5,22 @@ is what is shown.
 """
 
 import json
-import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.evals.reviewed import concern, example, prose
-from tests.lab.commands import printed_by
+from tests.lab.commands import printed_by, run_here
 from tests.models import tiny_base
 from tests.training.reviewers import CONTEXT
-from tests.training.runs import COMMON, environment
+from tests.training.runs import COMMON
 
 ROOT = Path(__file__).parents[2]
 SAME = "max_new_tokens: 120\ntemperature: 1.0\nseed: 2\nbatch: 1\n"
 SPLITS = ("train", "train", "train", "dev", "test", "test", "test", "test")
 FAULTS = ("No control arm.", "Six mice are too few.", "The antibody is not named.", "No blinding.")
-
-
-def typed(*words: object) -> dict:
-    """Return what a command prints with --json in a process of its own, as launching another one needs."""
-    program = [sys.executable, "-c", "from lab.cli import main; main()", *map(str, words), "--json"]
-    settings = environment() | {"HOME": os.environ.get("HOME", ""), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(program, env=settings, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
 
 
 def papers() -> Iterator[str]:
@@ -58,6 +46,7 @@ def test_the_sequence_of_the_page_runs_as_written(tmp_path: Path, monkeypatch: p
     (tmp_path / "same.yaml").write_text(SAME, encoding="utf-8")
     (tmp_path / "training").symlink_to(ROOT / "training")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("lab.commands.train.run_to_end", run_here)
     matcher = ("--encoder", "lexical", "--threshold", "0.2")
     small = {
         "data review": ("--papers", "papers.jsonl", "--base", base, "--context", CONTEXT, "--reply-reserve", "600"),
@@ -69,10 +58,7 @@ def test_the_sequence_of_the_page_runs_as_written(tmp_path: Path, monkeypatch: p
         "review ensemble": matcher,
         "review score": matcher,
     }
-    done = [
-        (words, (typed if words[0] == "train" else printed_by)(*words, *small.get(" ".join(words[:2]), ())))
-        for words in documented()
-    ]
+    done = [(words, printed_by(*words, *small.get(" ".join(words[:2]), ()))) for words in documented()]
     assert len(done) == 10
     found = {words[-1]: told for words, told in done}
     assert found["runs/review/corpus"]["splits"]["test"]["papers"] == 4

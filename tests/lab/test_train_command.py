@@ -2,16 +2,13 @@
 
 import hashlib
 import json
-import os
 import string
 import subprocess
 import sys
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from importlib import import_module
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 import yaml
@@ -21,6 +18,7 @@ from evals.errors import BadConfig
 from evals.questions import SYSTEM_PROMPT, system_prompt
 from lab.cli import app
 from tests.evals.reviewed import example, prose
+from tests.lab.commands import run_here
 from tests.lab.trainings import training_rows
 from tests.models import tiny_base
 from tests.training.families.bases import write_base
@@ -28,8 +26,7 @@ from training.data.dev import development_papers
 from training.grpo import GrpoSettings
 from training.models.chain import check_chain
 from training.run.folder import RunFolder
-from training.run.session import run_command
-from training.stages import STAGES, recipe_names, system_recipe
+from training.stages import recipe_names, system_recipe
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"max_steps": 1, "batch": 2, "log_steps": 1, "max_length": 1024, "autocast": "none"}
@@ -237,17 +234,6 @@ def test_a_recipe_goes_on_where_it_failed_and_ends_with_what_was_published_besid
     assert shown["difference"] == pytest.approx(shown["ours"]["value"] - 0.5)
     assert (tmp_path / "out/sft/run.json").read_bytes() == first, "what is done is not done again"
     assert json.loads((tmp_path / "out/more/run.json").read_text())["config"]["lora_r"] == 2
-
-
-def run_here(line, _, env=None) -> int:
-    """Run a line of ours in this process, which has torch already: a command, or the stage that accelerate would start."""
-    if "-m" not in line:
-        return CliRunner().invoke(app, line[3:], catch_exceptions=False).exit_code
-    module, *words = line[line.index("-m") + 1 :]
-    stage = module.rpartition(".")[2]
-    with patch.dict(os.environ, env):
-        run_command(stage, STAGES[stage], import_module(module).train, words)
-    return 0
 
 
 @pytest.mark.slow
