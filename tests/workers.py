@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 
 TESTS = Path(__file__).parent
-LONGEST_FIRST = ("browser", "test_frozen.py", "training", "lab", "hub")
+LONGEST_FIRST = ("test_dockerfile.py", "browser", "test_frozen.py", "training", "lab", "hub", "test_bench.py", "gpu")
 """Folders, and files beside them, by how long their slowest files take; the others take seconds."""
 
 MEMORY = 3 * 2**30
