@@ -394,7 +394,7 @@ def written_settings(file: Path) -> dict[str, Any]:
         document = document_of(file.read_bytes(), str(file))
     except (FileNotFoundError, IsADirectoryError):
         raise BadConfig(
-            f"there is no settings file {file}; those that come with Assay lie in training/configs."
+            f"there is no settings file {file}; those that come with Assay lie in {Path(__file__).parent / 'configs'}."
         ) from None
     if not isinstance(document, dict):
         raise BadConfig(f"{file} holds no settings; write one `key: value` per line.")

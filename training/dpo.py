@@ -100,14 +100,14 @@ def train(ready: "Prepared[DpoSettings]") -> None:
 
 def train_preferences(ready: "Prepared[Preferring]", build: "Callable[[Prepared[Preferring]], SafeTrainer]") -> None:
     """Train an adapter by a stage's trainer, with the alarms of preferences and of what is forgotten."""
-    from training.run.watch import AlarmCallback, alarms_of
+    from training.run.watch import AlarmCallback, StoppingAlarmCallback, alarms_of
 
     settings = ready.settings
     with ready.session() as current:
         trainer = build(ready)
         trainer.add_callback(AlarmCallback(current.run, alarms_of("preferences")))
         stop = current.stop.ask if settings.monitor_stop else None
-        trainer.add_callback(AlarmCallback(current.run, forgetting_alarms(settings), stop, window=1))
+        trainer.add_callback(StoppingAlarmCallback(current.run, forgetting_alarms(settings), stop, window=1))
         current.train(trainer)
 
 

@@ -107,7 +107,7 @@ def train(ready: "Prepared[RefinerSettings]") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
     from training.refiner_rewards import judge_facts, judge_for
     from training.run.folder import say
-    from training.run.watch import AlarmCallback, alarms_of
+    from training.run.watch import AlarmCallback, StoppingAlarmCallback, alarms_of
 
     settings = ready.settings
     judge = judge_for(settings)
@@ -116,7 +116,7 @@ def train(ready: "Prepared[RefinerSettings]") -> None:
         trainer = build_trainer(ready, judge)
         trainer.add_callback(AlarmCallback(current.run, alarms_of("sampling")))
         stop = current.stop.ask if settings.monitor_stop else None
-        trainer.add_callback(AlarmCallback(current.run, alarms_of("refiner"), stop))
+        trainer.add_callback(StoppingAlarmCallback(current.run, alarms_of("refiner"), stop))
         current.train(trainer)
         trainer.run_async(cast(Any, trainer).reward_funcs[0].close())  # in the loop that made the judge's connections
 

@@ -113,8 +113,8 @@ def _panel(answer: StageReply) -> Panel:
             notice += " (read from the text: it has no answer line)"
     if answer.completion.finish_reason == "length":
         notice += " · cut at the length limit"
-    said, title = _printable(answer.completion.text), answer.completion.stage
-    return Panel(said, title=title, title_align="left", subtitle=Text(notice), subtitle_align="left")
+    said = Group(_printable(answer.completion.text), Text(notice, style="dim"))
+    return Panel(said, title=answer.completion.stage, title_align="left")
 
 
 def _printable(text: str) -> Text:

@@ -18,6 +18,7 @@ from lab.commands import JsonSettings, SettingsCommand, command
 from lab.commands.terminal import as_table, emit, end_progress, notes, plain, table_of
 from training.config import as_document
 from training.grpo import advice
+from training.run.checkpoints import how_to_resume
 from training.stages import STAGES, Input, SystemRecipe, system_recipe
 
 if TYPE_CHECKING:
@@ -273,13 +274,15 @@ def _run(plan: "Plan", *, as_json: bool) -> None:
     check_equipment(plan.settings, has_gpu=has_gpu(), launch=plan.launch, gpus=gpus_here())
     if run_line(plan):
         notes.print("training did not finish; if there was an error, it stands above", style="red")
+        if unfinished := how_to_resume(plan.output):
+            notes.print(unfinished, style="yellow", soft_wrap=True)
         raise typer.Exit(1)
     record = RunFolder(plan.output).record()
     if record is not None:
         shown = record if as_json else {"status": record.status, **record.result}
         emit(shown, as_json=as_json, table=str(plan.output))
         if record.status == "stopped":
-            notes.print(f"not finished: {RunFolder(plan.output).how_to_resume()}", style="yellow", soft_wrap=True)
+            notes.print(f"not finished: {how_to_resume(plan.output)}", style="yellow", soft_wrap=True)
             raise typer.Exit(STOPPED)
 
 

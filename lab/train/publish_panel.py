@@ -79,6 +79,14 @@ def in_page_words(text: str) -> str:
     return sentence(OPTION.sub(named, text))
 
 
+def publish_in_page_words(*job: Any) -> list[dict[str, Any]]:
+    """Publish as a job of the lab; what goes wrong is told with the page's names of its options."""
+    try:
+        return publish(*job)
+    except LabError as error:
+        raise LabError(in_page_words(str(error))) from error
+
+
 def shown_plan(made: PublicationPreview) -> str:
     """Return the plans and what was found, with what to do about it."""
     if made.refused:
@@ -133,7 +141,7 @@ class Publishing:
     def __init__(self, services: Services, view: gr.State) -> None:
         """Lay it out inside the `gr.Blocks` that is currently open, and wire it."""
         self.services = services
-        services.jobs.register("publish", publish)
+        services.jobs.register("publish", publish_in_page_words)
         with gr.Accordion(say("publish"), open=False, visible=False, elem_id="publish") as self.fold:
             self.where = gr.HTML(elem_id="publish-where")
             with gr.Column(elem_id="publish-form") as self.form:

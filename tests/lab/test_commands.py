@@ -11,17 +11,21 @@ import shlex
 import shutil
 import time
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from evals.errors import ChainMismatch, LabError, MissingModel
 from evals.questions import data_sha256, find, kmp_test, kmp_training, pathway_heldout
 from evals.report import load_report
+from evals.schema import Completion
 from evals.verifiers import verify
 from lab.cli import app
 from lab.commands import terminal
+from lab.commands.ask import StageReply, _panel
 from lab.commands.data import register_question_sets
 from lab.commands.terminal import emit, progress_shown
 from lab.reference import PAGES, every_command
@@ -225,6 +229,16 @@ def test_what_is_no_chain_is_named_with_the_way_on(runs, tmp_path):
         for command in (("ask", "Why?", "--chain", folder), ("publish", "adapter", folder, "--repo", "org/x")):
             with pytest.raises(MissingModel, match=re.escape(words)):
                 assay(*command)
+
+
+def test_ask_shows_a_verdict_whole_however_long_it_is():
+    text = "The enzyme is X.\nAnswer: up\nConfidence: 90%"
+    reason = f"it says up; the answer is {'very ' * 40}down"
+    verdict = verify(kmp_test()[0], text).model_copy(update={"verdict": "incorrect", "reason": reason})
+    done = Completion(stage="sft", text=text, n_tokens=9, finish_reason="stop")
+    console = Console(width=60, record=True, file=StringIO())
+    console.print(_panel(StageReply(completion=done, confidence=verdict.confidence, verdict=verdict)))
+    assert reason in " ".join(console.export_text().replace("│", " ").split())
 
 
 def test_ask_shows_control_characters_as_marks(original):

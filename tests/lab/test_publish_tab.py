@@ -13,7 +13,15 @@ from hub import client
 from lab.publishing import Order, PublicationPreview, preview_upload, publish
 from lab.settings import EMBEDDED_RUNS
 from lab.shared.runs import chains_of_runs
-from lab.train.publish_panel import Publishing, base_of, receipts_of, shown_card, shown_plan, shown_receipts
+from lab.train.publish_panel import (
+    Publishing,
+    base_of,
+    publish_in_page_words,
+    receipts_of,
+    shown_card,
+    shown_plan,
+    shown_receipts,
+)
 from tests.hub.local import Hub, LocalHub
 from tests.lab.trainings import now, plain, record
 from tests.lab.votes import services_in
@@ -69,6 +77,8 @@ def test_a_run_is_shown_as_it_will_be_then_published_as_a_job_and_leaves_a_recei
     assert {each["outcome"] for each in again} == {"already there"}, "after a restart it goes on"
     with pytest.raises(LabError, match="stopped"):
         publish(settings, lambda *far: None, lambda: True, None)
+    with pytest.raises(LabError, match="“assay publish adapter --create-pr”"):
+        publish_in_page_words({**settings, "repo": "other/tiny"}, lambda *far: None, lambda: False, None)
 
 
 def test_a_name_that_cannot_be_is_refused_before_anything_is_packed(run, local_hub):

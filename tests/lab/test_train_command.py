@@ -116,12 +116,17 @@ def test_a_run_that_was_stopped_ends_with_code_3_and_is_no_chain_yet(folder, mon
         return 0
 
     monkeypatch.setattr("lab.commands.train.run_line", stopped)
-    monkeypatch.setattr("training.run.folder.fault_of", lambda _: None)
+    monkeypatch.setattr("training.run.checkpoints.fault_of", lambda _: None)
     done = invoke("sft", "--config", folder / "sft.yaml", "--output", output)
     told = f"stopped at step 12 of 45; go on with `assay train sft {words}`"
     assert (done.exit_code, told in " ".join(done.stderr.split())) == (3, True), done.stderr
-    asked = CliRunner().invoke(app, ["review", "infer", "--chain", str(output), "--out", str(folder / "p.jsonl")])
-    assert (asked.exit_code, told in str(asked.exception)) == (1, True)
+    monkeypatch.setenv("ASSAY_RUNS", str(folder))
+    (output / "checkpoint-12/adapter_config.json").write_text("{}")  # as PEFT writes it
+    for words in (["chain", "check", str(output)], ["ask", "Why?", "--chain", "stopped"]):
+        asked = CliRunner().invoke(app, words)
+        assert (asked.exit_code, told in str(asked.exception)) == (1, True), words
+    looked = invoke("sft", "--config", folder / "sft.yaml", "--output", output, "--lora_r", 3, "--dry-run")
+    assert "an unfinished run with other settings" in str(looked.exception)
 
 
 STAGE = """

@@ -1,6 +1,7 @@
 """An exported stage is a plain folder that others load, and computes what the stack does."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
 from evals.errors import BadConfig
+from evals.questions import system_prompt
 from lab.cli import app
 from tests.models import tiny_base, tiny_stage
 from training.models.base import Base
@@ -80,9 +82,13 @@ def test_the_lines_that_serve_an_export_name_its_base_and_folder_as_the_programs
 
 
 def test_the_command_prints_what_was_written_and_the_lines_that_serve_it(folder, tmp_path):
-    out = tmp_path / "lora"
-    words = f"chain export {folder / 'grpo'} --joined-lora --out {out} --questions 2 --answer-tokens 8 --json"
-    line = json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)["serve"][0]
+    out, copy = tmp_path / "lora", shutil.copytree(folder, tmp_path / "copy")
+    told = json.loads((copy / "grpo/chain.json").read_text()) | {"system_prompt": "Answer: {answer}"}
+    (copy / "grpo/chain.json").write_text(json.dumps(told))
+    words = f"chain export {copy / 'grpo'} --joined-lora --out {out} --questions 2 --answer-tokens 8 --json"
+    told = json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)
+    line = told["serve"][0]
+    assert told["system_prompt"] == system_prompt("Answer: {answer}", ""), "it is sent as it stands there"
     assert line.startswith("vllm serve ") and f"--lora-modules grpo={out} " in line
 
 

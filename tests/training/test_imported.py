@@ -375,7 +375,7 @@ REFUSED = {
         ChainMismatch,
         "was trained on .*base .* has others",
     ),
-    "no folder": (lambda bases, place: None, MissingModel, "hf download"),
+    "no folder": (lambda bases, place: None, MissingModel, "check its name and where it is"),
     "prompt tuning": (prompt_tuned, ChainMismatch, "holds a prompt, not weights"),
     "a part that is missing": (changed(DORA, without("magnitude")), ChainMismatch, "do not belong together"),
     "rows of new tokens that were not saved": (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch.nn.functional import kl_div
-from transformers import PreTrainedTokenizerBase, TrainerControl, TrainerState, TrainingArguments
+from transformers import PreTrainedTokenizerBase, TrainerControl, TrainerState, TrainingArguments, trainer_callback
 
 from evals.errors import BadConfig
 from evals.questions import DATASETS
@@ -20,7 +20,7 @@ from training.models.base import find_base
 from training.models.start import stacked_policy
 from training.models.targets import lora_config
 from training.run.folder import RunFolder
-from training.run.watch import EVALUATED, KL, Alarm, AlarmCallback, alarms_of, evaluate
+from training.run.watch import EVALUATED, KL, Alarm, AlarmCallback, StoppingAlarmCallback, alarms_of, evaluate
 from training.sft import SftSettings
 from training.upstream import StackedPeftModel
 
@@ -176,3 +176,12 @@ def test_the_watched_questions_are_one_for_each_of_some_trained_facts_and_none_t
     assert watched_questions(("kmp-dev",), 100, 0, {found[0].prompt}) == found[1:]
     with pytest.raises(BadConfig, match="nothing is left to ask"):
         watched_questions(("kmp-dev",), 100, 0, {row.prompt for row in found})
+
+
+def test_transformers_does_not_warn_of_alarms_beside_others(tmp_path, monkeypatch):
+    said: list[object] = []
+    monkeypatch.setattr(trainer_callback.logger, "warning", lambda *words: said.append(words))
+    run = RunFolder(tmp_path)
+    handler = trainer_callback.CallbackHandler([AlarmCallback(run, ())], None, None, None, None)
+    handler.add_callback(StoppingAlarmCallback(run, ()))
+    assert not [each for each in said if "already one" in str(each)]

@@ -32,7 +32,7 @@ from training.config import StageSettings, read_request
 from training.data.tokens import Rows
 from training.launch.accelerate import Launch, environment
 from training.models.manifest import Chain, read_chain
-from training.run.folder import RunFolder
+from training.run.folder import RunFolder, changes, public_config
 from training.stages import STAGES
 
 SHAPES = Path(__file__).parent / "shapes.yaml"
@@ -276,7 +276,11 @@ def plan_of(stage: str, words: Sequence[str], launch: Launch | None = None, *, i
     request = read_request(STAGES[stage], words)
     settings = request.settings
     chosen.check(settings)
-    RunFolder(Path(settings.output)).refuse_unless_open(overwrite=request.overwrite)
+    run = RunFolder(Path(settings.output))
+    run.refuse_unless_open(overwrite=request.overwrite)
+    if (known := run.record()) and not request.overwrite:
+        there = {key: known.config.get(key) for key in ("weights", "autocast")}  # a processor may allow others
+        run.refuse_changes(changes(known.config, public_config(settings) | there))
     problems: list[str] = []
 
     @contextmanager

@@ -143,15 +143,14 @@ def export(
             kind=kind,
             dtype=dtype,
             base=f"{found.public_name}{f'@{found.revision}' if found.revision else ''}",
-            system_prompt=manifest.system_prompt,
+            system_prompt=system_prompt(manifest.system_prompt, ""),
             adapters={each: adapter.sha256 for each, adapter in adapters.items()},
             rank=rank,
             difference=_difference(_load_export(found, folder, kind, dtype), answers),
         )
         write_whole(folder / FILE_NAME, told.model_dump_json(indent=1, exclude={"serve"}) + "\n")
         if kind == "merged":
-            system = system_prompt(manifest.system_prompt, "")
-            lines = ("FROM .", *([f'SYSTEM """{system}"""'] if system else ()))
+            lines = ("FROM .", *([f'SYSTEM """{told.system_prompt}"""'] if told.system_prompt else ()))
             (folder / MODELFILE_NAME).write_text("\n".join((*lines, "")), encoding="utf-8")
     return told.model_copy(update={"serve": serving_lines(told, found, out)})
 

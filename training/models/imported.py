@@ -169,10 +169,8 @@ def _read_candidate(named: str) -> NamedStage:
         on_the_hub = HUB_PLACE.fullmatch(path)
         below = on_the_hub[1] if on_the_hub else None
         repo, part = (path.removesuffix(below), f' --include "{below[1:]}/*"') if below else (path, "")
-        raise MissingModel(
-            f"no adapter folder {path!r}; fetch one of the Hub with `hf download {repo}{part} --local-dir FOLDER`"
-            f" and name FOLDER{below or ''}."
-        )
+        fetch = f"fetch one of the Hub with `hf download {repo}{part} --local-dir FOLDER` and name FOLDER{below or ''}"
+        raise MissingModel(f"no adapter folder {path!r}; {fetch if on_the_hub else 'check its name and where it is'}.")
     name = name or (folder.parent if folder.name == "adapter" else folder).name
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_") or "adapter"
     place, note = _find_inside(folder)

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from evals.errors import ChainMismatch, MissingModel, first_problem
 from evals.io import write_whole
 from evals.schema import ChainManifest, ChainStage
+from training.run.checkpoints import how_to_resume
 
 FILE_NAME = "chain.json"
 EMBEDDED = "embedded"
@@ -57,7 +58,7 @@ def chain_file(name: str | Path) -> Path:
     if path.suffix == ".json":
         return path
     places = [path / FILE_NAME, *(folder / path / FILE_NAME for folder in run_folders())]
-    return next((file for file in places if file.is_file()), places[0])
+    return min(places, key=lambda file: (not file.is_file(), not file.parent.is_dir()))
 
 
 def read_chain(name: str | Path) -> Chain:
@@ -93,6 +94,8 @@ def read_chain(name: str | Path) -> Chain:
 def _what_is_there(file: Path) -> str:
     """Return what lies where a chain.json was looked for, and the way on."""
     folder = file.parent
+    if unfinished := how_to_resume(folder):
+        return f"{unfinished}."
     adapters = [each.parent for each in sorted(folder.glob("*/adapter_config.json"))]
     if (is_one := (folder / "adapter_config.json").is_file()) or adapters:
         where = "" if is_one else f" in {', '.join(each.name for each in adapters)}"

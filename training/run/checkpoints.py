@@ -1,4 +1,4 @@
-"""Checkpoints on disk: which of them are whole, which may go.
+"""Checkpoints on disk: which of them are whole, which may go, and how a run goes on from them.
 
 A checkpoint is whole when its seal says so: the list of its files with their SHA-256, written after
 every file has reached the disk. One that was cut off by a kill, or damaged since, is passed over, and
@@ -7,13 +7,17 @@ the one before it is used.
 
 import json
 import os
+import shlex
 import shutil
 from pathlib import Path
 
-from evals.errors import TrainingStopped
-from evals.io import sha256_of, write_whole
+from pydantic import ValidationError
 
-SEAL = "seal.json"
+from evals.errors import BadConfig, TrainingStopped
+from evals.io import sha256_of, write_whole
+from evals.schema import RunRecord
+
+RECORD, SEAL = "run.json", "seal.json"
 PREFIX = "checkpoint-"
 BEST = "best-"
 """What the files of weights that were the best so far begin with (training.run.watch)."""
@@ -89,3 +93,37 @@ def failed_checkpoint(run: Path, checkpoint: Path, reason: BaseException) -> Tra
         f"{checkpoint.name} could not be written to {run} ({first}); {kept} Make room or mend the"
         " disk or quota, then run the same command again to resume from there."
     )
+
+
+def read_record(run: Path) -> RunRecord | None:
+    """Return run.json, or None if there is none; BadConfig if it cannot be read."""
+    file = run / RECORD
+    if not file.is_file():
+        return None
+    try:
+        return RunRecord.model_validate_json(file.read_text(encoding="utf-8"))
+    except (ValidationError, UnicodeDecodeError) as error:
+        problem = str(error).splitlines()[0]
+        raise BadConfig(
+            f"{file} is not a run record this version can read ({problem}); name another output"
+            " folder, or move this one away."
+        ) from None
+
+
+def how_to_resume(run: Path) -> str:
+    """Return how far a run came that has not finished, and how to resume it; "" for one that has, and for none.
+
+    The record names folders outside of where it was started by their last part alone; this one is known here.
+    """
+    record = read_record(run)
+    if record is None or record.status == "finished":
+        return ""
+    at = f"{record.result.get('steps', 0)} steps"
+    if checkpoint := next((each for each in reversed(checkpoints(run)) if fault_of(each) is None), None):
+        saved = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+        at = f"step {saved['global_step']} of {saved['max_steps']}"
+    words = shlex.split(record.command.partition(f"-m training.{record.stage} ")[2])
+    if "--output" in words[:-1]:
+        words[words.index("--output") + 1] = str(run)
+    state = {"running": f"is running, or was killed, and was saved at {at}", "failed": f"failed; saved is {at}"}
+    return f"the run in {run} {state.get(record.status, f'stopped at {at}')}; go on with `assay train {record.stage} {shlex.join(words)}`"

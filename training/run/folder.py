@@ -5,13 +5,12 @@ import math
 import os
 import platform
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +21,6 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
 
 from evals.errors import BadConfig, CannotWrite, LabError
 from evals.io import public_path, write_whole
@@ -32,7 +30,7 @@ from evals.verifiers import VERSION as VERIFIERS_VERSION
 from evals.wording import VERSION as CONFIDENCE_VERSION
 from training.config import StageSettings, as_document
 from training.rewards import text_of
-from training.run.checkpoints import checkpoints, fault_of, remove_checkpoints, step_of
+from training.run.checkpoints import RECORD, checkpoints, fault_of, read_record, remove_checkpoints, step_of
 
 
 def say(text: str) -> None:
@@ -94,7 +92,7 @@ def _git(folder: Path, *words: str) -> str | None:
     return done.stdout.strip()
 
 
-RECORD, METRICS, ADAPTER, CHAIN = "run.json", "metrics.jsonl", "adapter", "chain.json"
+METRICS, ADAPTER, CHAIN = "metrics.jsonl", "adapter", "chain.json"
 COMPLETIONS, REPORTS, PROGRESS = "completions", "reports", "progress.json"
 WRITTEN_BY_A_RUN = (RECORD, METRICS, PROGRESS, ADAPTER, CHAIN, COMPLETIONS, REPORTS, "report.json", "README.md")
 LIMITS = ("monitor_max_drop", "monitor_max_kl", "monitor_stop")
@@ -145,17 +143,7 @@ class RunFolder:
 
     def record(self) -> RunRecord | None:
         """Return run.json, or None if there is none; BadConfig if it cannot be read."""
-        file = self.path / RECORD
-        if not file.is_file():
-            return None
-        try:
-            return RunRecord.model_validate_json(file.read_text(encoding="utf-8"))
-        except (ValidationError, UnicodeDecodeError) as error:
-            problem = str(error).splitlines()[0]
-            raise BadConfig(
-                f"{file} is not a run record this version can read ({problem}); name another output"
-                " folder, or move this one away."
-            ) from None
+        return read_record(self.path)
 
     def metric_rows(self) -> tuple[dict[str, Any], ...]:
         """Return the lines of metrics.jsonl; a last line that is not whole yet is left out."""
@@ -217,24 +205,6 @@ class RunFolder:
             remove_checkpoints(self.path)
             self.progress.unlink(missing_ok=True)
 
-    def how_to_resume(self) -> str:
-        """Return how far a run came that has not finished, and how to resume it; "" for one that has, and for none.
-
-        The record names folders outside of where it was started by their last part alone; this one is known here.
-        """
-        record = self.record()
-        if record is None or record.status == "finished":
-            return ""
-        at = f"{record.result.get('steps', 0)} steps"
-        if checkpoint := self.last_checkpoint():
-            saved = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-            at = f"step {saved['global_step']} of {saved['max_steps']}"
-        words = shlex.split(record.command.partition(f"-m training.{record.stage} ")[2])
-        if "--output" in words[:-1]:
-            words[words.index("--output") + 1] = str(self.path)
-        state = {"running": f"is running, or was killed, and was saved at {at}", "failed": f"failed; saved is {at}"}
-        return f"the run in {self.path} {state.get(record.status, f'stopped at {at}')}; go on with `assay train {record.stage} {shlex.join(words)}`"
-
     def write(self, record: RunRecord) -> None:
         """Write run.json whole."""
         write_whole(self.path / RECORD, record.model_dump_json(indent=1) + "\n")
@@ -264,17 +234,21 @@ class RunFolder:
                 " name an empty or new folder with --output."
             )
 
-    def _refuse_other(self, known: RunRecord, wanted: RunRecord) -> None:
-        """Raise BadConfig for a run of other settings or data, and for one that stopped itself and would again."""
-        changed = [*changes(known.config, wanted.config), *changes(known.data, wanted.data)]
-        if PROCESSES in known.host:
-            changed += changes(*({PROCESSES: each.host.get(PROCESSES)} for each in (known, wanted)))
+    def refuse_changes(self, changed: Sequence[str]) -> None:
+        """Raise BadConfig where anything changed since the unfinished run in the folder."""
         if changed:
             raise BadConfig(
                 f"{self.path} holds an unfinished run with other settings ({'; '.join(changed)}); use"
                 " those again to go on with it, add --overwrite to start again, or name another"
                 " --output."
             )
+
+    def _refuse_other(self, known: RunRecord, wanted: RunRecord) -> None:
+        """Raise BadConfig for a run of other settings or data, and for one that stopped itself and would again."""
+        changed = [*changes(known.config, wanted.config), *changes(known.data, wanted.data)]
+        if PROCESSES in known.host:
+            changed += changes(*({PROCESSES: each.host.get(PROCESSES)} for each in (known, wanted)))
+        self.refuse_changes(changed)
         reason = known.result.get(STOPPED_BECAUSE)
         if reason and all(known.config.get(key) == wanted.config.get(key) for key in LIMITS):
             raise BadConfig(

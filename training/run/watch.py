@@ -457,6 +457,10 @@ class AlarmCallback(TrainerCallback):
         return found
 
 
+class StoppingAlarmCallback(AlarmCallback):
+    """Alarms that may end the run, beside the others: transformers warns of two callbacks of one class."""
+
+
 def alert(run: RunFolder, step: int, text: str) -> None:
     """Say what went wrong, on the terminal and in metrics.jsonl."""
     say(f"step {step}: {text}")

@@ -15,7 +15,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from evals.errors import BadConfig, IncomparableReports, LabError, MissingModel
+from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.io import public_path, read_rows, write_whole
 from evals.papers.places import Map, as_letter, as_markdown, line
 from evals.review.clean import maker_of
@@ -29,7 +29,7 @@ from lab.commands.terminal import as_table, emit, notes, plural, progress_shown,
 from lab.settings import from_environment
 from lab.ui.text import say
 from training.judge.prompts import HttpSettings
-from training.models.manifest import BASE_STAGE, chain_file, read_chain
+from training.models.manifest import BASE_STAGE, read_chain
 
 if TYPE_CHECKING:
     from evals.review.match import Encoder
@@ -215,12 +215,10 @@ def _in_words(article: Article, row: ReviewedRow, run: ReviewRun, kind: Literal[
 
 def _chain(settings: InferSettings) -> "LoadedChain":
     from training.models.chain import load_chain
-    from training.run.folder import RunFolder
 
-    name = settings.chain
-    if not chain_file(name).is_file() and (unfinished := RunFolder(Path(name)).how_to_resume()):
-        raise MissingModel(f"{name} is no chain yet: {unfinished}.")
-    return load_chain(name, settings.dtype, lambda _, message: notes.print(message), cache=from_environment().cache)
+    return load_chain(
+        settings.chain, settings.dtype, lambda _, message: notes.print(message), cache=from_environment().cache
+    )
 
 
 def read_papers(papers: str, split: str = "all", limit: int = 0) -> list[ReviewExample]:
