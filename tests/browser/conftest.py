@@ -37,6 +37,8 @@ CUT = (
     "network error",
     "ERR_INCOMPLETE",
 )
+PATIENCE = 60_000
+"""Milliseconds that a page on a busy machine may take for one step."""
 PAGES = pytest.StashKey[list]()
 """The pages that a test has opened, for the report if it fails."""
 
@@ -118,7 +120,7 @@ def chromium() -> Iterator[object]:
         pytest.skip(f"{reason}; apt install chromium, or install Chrome, to run these tests")
     from playwright.sync_api import expect, sync_playwright
 
-    expect.set_options(timeout=60_000)
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=binary, args=FLAGS)
         yield browser
@@ -137,6 +139,7 @@ def open_page(chromium, request):
     def opened(url: str, width: int = 1440, height: int = 900, *, dark: bool = False, ready: str = "#ask-button"):
         scheme = "dark" if dark else "light"
         context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         watched.append(Seen(page))

@@ -24,6 +24,20 @@ def open_tab(page, name):
     page.locator("#tabs .overflow-dropdown button", has_text=name).click()
 
 
+def settle(page):
+    """Wait until nothing on the page is dimmed because its next content is under way, and has not been for half a second."""
+    page.wait_for_function(
+        """() => new Promise((done) => {
+          let since = performance.now();
+          const look = () => {
+            if (document.querySelector(".pending")) since = performance.now();
+            performance.now() - since > 500 ? done(true) : setTimeout(look, 50);
+          };
+          look();
+        })"""
+    )
+
+
 def ask(page, question):
     page.fill(QUESTION, question)
     page.click("#ask-button")
@@ -93,7 +107,7 @@ def downloaded(page, selector):
 def flaws(page, selectors):
     """Return what is hard to read (contrast below 4.5; 0 is missing) and by how much the page is too wide."""
     page.mouse.move(2, 2)
-    page.wait_for_timeout(400)
+    settle(page)
     ratios = page.evaluate(script("contrast"), list(selectors))
     found = {name: round(ratio, 2) for name, ratio in ratios if ratio < 4.5}
     if (over := page.evaluate("document.documentElement.scrollWidth - window.innerWidth")) > 0:

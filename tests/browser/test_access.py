@@ -6,7 +6,7 @@ import tarfile
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import open_tab, press, script
+from tests.browser.pages import open_tab, press, script, settle
 from tests.browser.test_looks import SEE
 
 AXE = "axe-core@4.14.1"
@@ -32,7 +32,7 @@ def test_axe_finds_nothing_serious_on_any_tab(open_page, scripted_lab, tmp_path,
         open_tab(page, name.partition(":")[0])
         if see:
             see(page, tmp_path)
-        page.wait_for_timeout(500)
+        settle(page)
         found[name] = page.evaluate(script("violations"))
     assert {name: each for name, each in found.items() if each} == {}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import ask, ask_with_evidence, choose, flaws, open_tab, script, start_comparing
+from tests.browser.pages import ask, ask_with_evidence, choose, flaws, open_tab, script, settle, start_comparing
 from tests.browser.test_review import paper_file
 
 READ = json.loads(Path(__file__).with_name("read.json").read_text(encoding="utf-8"))
@@ -79,7 +79,7 @@ def see_annotate(page, folder):
 def see_questions(page, folder):
     bring = page.locator("#questions-bring > button")
     expect(bring).to_have_attribute("aria-expanded", re.compile("true|false"))
-    page.wait_for_timeout(1000)  # it is opened or closed once the sets are known
+    settle(page)  # it is opened or closed once the sets are known
     if bring.get_attribute("aria-expanded") == "false":
         bring.click()
     page.click("#questions-example")
