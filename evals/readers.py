@@ -40,7 +40,7 @@ from evals.verifiers.expected import AnswerReading, expected_answer, normalise, 
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import Lines, read_answer_line, without_thought
 from evals.verifiers.score import DEFAULT_SCORING, NO_FAULTS, Faults, Scoring, score
-from evals.verifiers.text.free_text import read_number
+from evals.verifiers.text.free_text import read_line
 from evals.wording import MISSING
 
 NONE = "none"
@@ -129,7 +129,7 @@ def verdict_of(answer: GivenAnswer, reading: Reading, scoring: Scoring = DEFAULT
         confidence = stated_confidence(completion)
     elif parts := _parts(reading.answer, judge_question(*answer).options):
         also = parts[0] if len(parts) > 1 else None
-        answer_reading = read_answer_line(asked, question, Lines(parts[-1], also, 0, 0, MISSING, ""), read_number)
+        answer_reading = read_answer_line(asked, question, Lines(parts[-1], also, 0, 0, MISSING, ""), read_line)
         reason = f"it says {' and '.join(parts)}" if also else answer_reading.reason
         answer_reading = answer_reading._replace(claims=(), reason=reason)
         figures = false_figures(truth, completion) if answer_reading.verdict == "correct" else ()

@@ -19,9 +19,11 @@ Statistics, and what is denied, supposed, quoted or said of data or of others, s
 """
 
 import re
+import tomllib
 import unicodedata
 from bisect import bisect_right
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 from evals.schema import StatedConfidence
@@ -40,23 +42,8 @@ CONFUSABLES = dict(zip("авекмнорстухіјѕԁԛԝһѵґьзг", "abek
 """Cyrillic letters that look like Latin ones (Unicode Technical Standard 39)."""
 INSIDE_WORDS = {"α": "a", "β": "b", "γ": "y", "κ": "k"}
 """What Greek letters look like between Latin ones, where no gene name has them ("downregulαted")."""
-TYPOGRAPHY = {
-    **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
-    **dict.fromkeys("‘’‚′´", "'"),
-    **dict.fromkeys("“”„″«»", '"'),
-    "×": " x ",
-    **dict.fromkeys("↑⬆⇑⇧▲▴🔺🔼↗⬈📈👆⤴☝", " up "),
-    **dict.fromkeys("↓⬇⇓⇩▼▾🔻🔽↘⬊📉👇⤵", " down "),
-    **dict.fromkeys("✓✔✅☑", " yes "),
-    **dict.fromkeys("✗✘❌☒", " no "),
-    **{sign: f" {top}/{below}" for sign, top, below in ("½12", "⅓13", "⅔23", "¼14", "¾34")},
-    "≈": "~",
-    "≠": "!=",
-    "¬": "!",
-    "…": ".",
-    "•": "\n",
-}
-
+_TABLES = tomllib.loads(Path(__file__).with_name("wording.toml").read_text(encoding="utf-8"))
+TYPOGRAPHY = {sign: shown for shown, signs in _TABLES["typography"].items() for sign in signs}
 POWERS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
 """Raised digits: right behind another one they belong to no number ("3⁹⁵⁵")."""
 
@@ -171,9 +158,9 @@ def _letter(odd: str) -> str:
 
 
 VERSION = "confidence-5"
-WORDS = {"very high": 0.95, "high": 0.85, "medium": 0.6, "moderate": 0.6, "low": 0.3, "very low": 0.1}
+WORDS: dict[str, float] = _TABLES["words"]
 """What "high confidence" counts as."""
-ADVERBS = {"absolutely": 0.95, "extremely": 0.95, "highly": 0.85, "very": 0.85, "fairly": 0.7, "moderately": 0.6}
+ADVERBS: dict[str, float] = _TABLES["adverbs"]
 """What "highly confident" counts as."""
 APART = 0.25
 """How far a number may be from the word beside it without contradicting it."""

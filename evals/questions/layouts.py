@@ -47,6 +47,7 @@ from evals.questions.sets import (
     normalise_question,
     number_in,
     plain_rows,
+    settle_thousands,
 )
 from evals.schema import CANNOT_BE_TOLD
 from evals.schema.questions import QuestionRow, RowFault
@@ -163,8 +164,8 @@ def layouts() -> Mapping[str, Layout]:
     return {name: Layout(**{**table["common"], **row}) for name, row in table.items() if name not in BESIDE}
 
 
-BESIDE = ("common", "guess")
-"""Tables of layouts.toml that are no layout."""
+BESIDE = ("common", "guess", "decimal_comma")
+"""Entries of layouts.toml that are no layout."""
 
 
 @cache
@@ -180,8 +181,9 @@ def guess_columns(names: Sequence[str]) -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {}
     left = [*names]
-    for role, pattern in _table()["guess"].items():
-        mine = [name for name in left if re.fullmatch(pattern, fold_name(name))]
+    for key, pattern in _table()["guess"].items():
+        role = key.removesuffix("_otherwise")
+        mine = [name for name in left if role not in found and re.fullmatch(pattern, fold_name(name))]
         mine = mine if role in SEVERAL else mine[:1]
         left = [name for name in left if name not in mine]
         found |= {role: mine} if mine else {}
@@ -255,6 +257,8 @@ def import_rows(
     truths = [None if known.impossible in each.fields else each.truth for _, each in questions]
     if truths and all(truth == _UNANSWERED for truth in truths):
         raise LabError(f"no row of {name} has an answer: it is a test file whose answers were kept back. {NO_ANSWER}")
+    has_comma = any(re.fullmatch(_table()["decimal_comma"], name) for name in spelling)
+    has_thousands = settle_thousands((each.truth for _, each in questions if isinstance(each.truth, dict)), has_comma)
     choices = [(line, each.truth) for line, each in questions if isinstance(each.truth, Choice)]
     ways = find_ways(choices, options.answers_from, name)
     for line, question in questions:
@@ -273,6 +277,8 @@ def import_rows(
     bad_lines = {error.line for error in bad}
     good = [(line, row) for line, row in made if line not in bad_lines]
     answers = {spelling.get(field, field): WAYS[way] for field, way in ways.items()}
+    if has_thousands:
+        answers |= dict.fromkeys(columns.get("answer", ()), "numbers, 1.234 as 1234")
     left = {field for _, each in questions for field in each.fields} - {
         field for _, each in questions for field in each.fields.read
     }

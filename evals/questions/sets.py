@@ -135,6 +135,9 @@ THOUSANDS = re.compile(
     r"^\s*[-+]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:\.\d{3})+(?=,\d)|(?:,\d{3}){2,}|(?:,\d{3})+(?=\.\d))(?!\d)"
 )
 """Groups of thousands that are no decimals: several, or before a mark of the other kind."""
+DOTTED = re.compile(r"\s*[-+−]?[1-9]\d{0,2}\.\d{3}\s*%?\s*")
+"""1.234: a decimal, or in half of Europe a thousand."""
+POINT = re.compile(r"\s*[-+−]?\d*\.\d+(?:[eE][-+]?\d+)?\s*%?\s*")
 ABSTENTIONS = frozenset(map(normalise_wording, (CANNOT_BE_TOLD, "cannot be told")))
 
 CLOSE = 0.75
@@ -262,6 +265,20 @@ def number_in(seen: str) -> str | None:
     """Return the one number in a text such as "ca. 2 mg"; None where there are none or several."""
     found = re.findall(r"[-+−]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?", seen)
     return found[0].replace("−", "-") if len(found) == 1 else None
+
+
+def settle_thousands(truths: Iterable[dict[str, Any]], has_comma: bool = False) -> bool:
+    """Write 1.234 as 1234 where the numbers beside it have a decimal comma, or none tells and `has_comma`; return whether any is so."""
+    numbers = [each for each in truths if each.get("kind") == "number" and isinstance(each.get("value"), str)]
+    dotted = [each for each in numbers if DOTTED.fullmatch(each["value"])]
+    others = [each["value"] for each in numbers if each not in dotted]
+    groups = [found[0] for text in others if (found := THOUSANDS.match(text))]
+    commas = any(map(DECIMAL_COMMA.match, others)) or any("." in each for each in groups)
+    points = any("," in each for each in groups) or any(POINT.fullmatch(text) for text in others)
+    is_so = bool(dotted) and not points and (commas or has_comma)
+    for each in dotted if is_so else ():
+        each["value"] = each["value"].replace(".", "")
+    return is_so
 
 
 def _suggestion(data: Mapping[str, Any], field: str) -> str | None:
@@ -402,6 +419,7 @@ def question_set_rows(path: Path, sheet: str | None = None) -> tuple[list[Raw], 
             " columns id, prompt, kind, value, options, unit, tolerance, group, split; `assay data import` takes tables of"
             " other layouts, such as question, A, B, C, D, answer"
         )
+    settle_thousands(row for _, row in rows)
     return rows, faults, note
 
 

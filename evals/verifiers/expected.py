@@ -137,6 +137,12 @@ def words(name: str) -> Mapping[str, Any]:
 
 
 @cache
+def pattern(name: str) -> re.Pattern[str]:
+    """Return a regular expression of `evals/verifiers/words/patterns.toml`."""
+    return re.compile(words("patterns")[name].replace("\n", ""), re.IGNORECASE)
+
+
+@cache
 def word_set(table: str, key: str) -> frozenset[str]:
     """Return the words, with blanks between them, under a key of a table."""
     return frozenset(str(words(table)[key]).split())

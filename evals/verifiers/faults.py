@@ -17,34 +17,23 @@ from typing import NamedTuple
 
 from evals.facts import load_enrichment
 from evals.schema import ConservationTruth, DirectTruth, GroundTruth, MechanismTruth, UncertaintyTruth
-from evals.verifiers.expected import cache_by_truth
+from evals.verifiers.expected import cache_by_truth, pattern
 from evals.verifiers.numbers import WORDS
 
 SIGNIFICANT = 0.05  # the padj below which a gene set counts in a mission
 MISSION = re.compile(r"\b(?:RR|MHU|SLS|STS|BION)-?\s?\d+(?:[ _](?:dorsal|femoral))?\b", re.IGNORECASE)
 SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 DENIED = re.compile(r"\b(?:not|no|unlike|except|without|never|neither|nor|did not|didn't)\b[^,;.]*$", re.IGNORECASE)
-UP = re.compile(
-    r"\b(?:up(?!-to)|upregulat\w*|up-regulat\w*|higher|increas\w*|activat\w*|raised|rises?|elevat\w*|positive)\b", re.I
-)
-DOWN = re.compile(
-    r"\b(?:down|downregulat\w*|down-regulat\w*|lower|decreas\w*|suppress\w*|reduc\w*|falls?|negative|repress\w*)\b",
-    re.I,
-)
+UP = pattern("rises")
+DOWN = pattern("falls")
 NUMBER = r"[-−–+]?\d+(?:\.\d+)?(?:[eE][-−+]?\d+)?"
 NES = re.compile(rf"\b(?:NES|enrichment score)s?\b[^\d;]{{0,40}}?({NUMBER})", re.IGNORECASE)
 PADJ = re.compile(
     rf"\b(?:padj|p|q|FDR|adjusted p)(?:[- ]?(?:values?|adj|adjusted))?\b(?P<words>[^\d;]{{0,20}}?)(?P<value>{NUMBER})",
     re.IGNORECASE,
 )
-SIGNIFICANTLY = re.compile(
-    r"(?P<not>\bnot |\bnon-?|\bin(?=sig)|n't )?significan(?:t|tly|ce)\b(?:(?!\b(?:but|while|whereas|although|not|except)\b)[^;:])*$",
-    re.IGNORECASE,
-)
-ALL = re.compile(
-    r"\b(?:all|every one of|each of)(?: of)?(?: the| these| its)?(?: (?P<n>\w+))? missions\b|\b(?:every|each) mission\b",
-    re.IGNORECASE,
-)
+SIGNIFICANTLY = pattern("significantly")
+ALL = pattern("all_missions")
 NES_BEFORE = re.compile(rf"\b(?:NES|enrichment score)s?\b[^\d\w]{{0,6}}?({NUMBER})\s+(?:in|for|of)\s*$", re.IGNORECASE)
 SCORED = re.compile(r"[ (:=]{1,4}([-−–+]\d+(?:\.\d+)?)(?!\s*(?:log|fold|%))", re.IGNORECASE)
 COUNT = rf"(\d+|{'|'.join(word for word in WORDS if word != 'none')})"

@@ -13,23 +13,25 @@ the colon only the question's own options, number or term are looked for.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from string import ascii_uppercase
 from typing import NamedTuple
 
 from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
-from evals.verifiers.expected import TEXT, AnswerReading, Expected, claim, fold, normalise, word_set
+from evals.verifiers.expected import TEXT, AnswerReading, Expected, claim, fold, normalise, pattern, word_set
+from evals.verifiers.expected import words as words_of
 from evals.verifiers.numbers import SHARE, Number, numbers_in, unit_of
-from evals.verifiers.text.lexicon import reply_at, tokens
+from evals.verifiers.text.lexicon import excludes, reply_at, tokens
 from evals.wording import FIGURE, MISSING, plain, share_of
 
+ANSWER, CONFIDENCE, BEHIND_ANSWER, BEFORE_ANSWER, IS = (
+    "|".join(str(words_of("labels")[key]).split()) for key in ("answer", "confidence", "beside", "before", "is")
+)
 LINE = re.compile(
-    r"^[^A-Za-z0-9\n>]{0,12}(?:\d{1,2}[.)] *)?[*_]{0,3}(?:(?:my |the |your )?final )?(answer|confidence)(?: line| level)?[^\w\n]{0,4}?[:=：][ \t]*(.*)$",
+    rf"^[^A-Za-z0-9\n>]{{0,12}}(?:\d{{1,2}}[.)] *)?[*_]{{0,3}}(?:(?:(?:my |the |your )?final|(?:die )?(?:{BEFORE_ANSWER})) )?"
+    rf"(?:(?P<answer>{ANSWER})|{CONFIDENCE})(?: line| level| (?:{BEHIND_ANSWER}))?[^\w\n]{{0,4}}?[:=：][ \t]*(?P<value>.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-THOUGHT = re.compile(
-    r"<(/?)(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|\|begin_of_thought\|)>"
-    r"|<\|(end)_of_thought\|>|◁(/?)think▷|\[(/?)THINK\]",
-    re.IGNORECASE,
-)
+THOUGHT = pattern("thought")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 BOXED = re.compile(r"(.?)\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 LABEL = "\nAnswer:"
@@ -44,9 +46,7 @@ KEYED = re.compile(
     re.IGNORECASE,
 )
 """ `{"answer_choice": "C", "reasoning": "…"}`: the key, and its value up to the next one."""
-ITEM = re.compile(
-    r"(?:[ \t]*\n)+[ \t]*(?:[-*•–+]|\d{1,2}[.)])[ \t]+(?!\**(?:answer|confidence)\b)(\S.*)", re.IGNORECASE
-)
+ITEM = pattern("item")
 BELOW = re.compile(
     r"(?:[ \t]*\n)+((?:(?![^\n]{0,40}\b(?:answer|confidence)\b)[^\n]{0,1000}\S[^\n]*(?:\n|\Z))+)", re.IGNORECASE
 )
@@ -54,17 +54,10 @@ BELOW = re.compile(
 SHORT = 100
 """Characters of such lines that are an answer; more are a text."""
 BULLETED = re.compile(r"^(?:[-*•–+]|\d{1,2}[.)])[ \t]+(?=\S)")
-BESIDE = re.compile(
-    r"[\s,;|/(\[{*_\"'.–—-]*\bconfidence(?: level)?[*_\"' ]{0,4}(?:[:=：]|is\b|of\b)[*_\"' ]{0,4}", re.IGNORECASE
-)
-"""A confidence on the answer line itself."""
+BESIDE = pattern("beside")
 ASIDE = re.compile(r"\((?!\s*(?:or|also|maybe|perhaps|possibly)\b)[^()]*\)", re.IGNORECASE)
 """What stands in brackets, but for another answer: "TP53 (or MDM2)"."""
-DENIED_ITEM = re.compile(
-    r"(?:(?!\b(?:and|or)\b)[^\n,;.:(]){0,60}\(\s{0,3}(?:(?:not|never) (?:\w+ed|one of|part of|relevant|true|right|correct)|excluded|false|wrong|incorrect)\b[^()\n]*\)"
-    r"|,? (?:but |and )?not \w+(?:, \w+)*,? n?or \w+",
-    re.IGNORECASE,
-)
+DENIED_ITEM = pattern("denied_item")
 """ "enolase (not involved)" in a list, or behind it "not enolase or aldolase"."""
 QUOTED = re.compile(r"^[ \t]{0,3}>.*$", re.MULTILINE)
 MARKS = " \t*_`~\"'“”‘’|#$\\{}()[]<>"
@@ -77,41 +70,31 @@ BREAK = re.compile(
 )
 NOTHING = "(?!)"
 PIECE = re.compile(r"[,;()]|\bbut\b|\b(?=(?:rather than|instead of|in place of|as opposed to)\b)")
-DENIED_PIECE = re.compile(
-    r"\s*(?:not|no|rather than|instead of|in place of|as opposed to|never)\b|.*\b(?:am|is|are|was)(?: not|n't|n’t)\b",
-    re.IGNORECASE,
-)
+DENIED_PIECE = pattern("denied_piece")
 APART = re.compile(r"[,;:()/|\n—–]|\s-\s|\.\s|\b(?:but|or|and|maybe|perhaps|if)\b")
-LETTER = re.compile(
-    r"(?:(?:(?:i (?:choose|pick|select) )?(?:the |my )?(?:correct |right |best |final )?(?:answer|option|choice)"
-    r"(?: is)?|it(?: is|'s|’s))(?: option| choice)?\W{0,24})?(?P<letter>[A-Za-z])(?![\w'’+])(?P<rest>.*)",
-    re.IGNORECASE | re.DOTALL,
-)
+LETTER = pattern("letter")
 MORE = re.compile(
     r"(?:\W*(?:\band\b|\bor\b|[,;/&+])\W*(?:option |choice )?\(?[A-Za-z](?![\w'’]))+[\W_]*$", re.IGNORECASE
 )
-BEHIND = re.compile(r"\s*[).:,\]}*$–—-]")
+BEHIND = re.compile(r"\s*[).:;,\]}*$–—-]")
 OF_SET = re.compile(r"(?<![\w'’-])(?:[B-HJ]|[AI](?=[\s*)]*(?:\Z|\n|(?:and|or|is|are)\b)|[\s*]*[).:,;*]))(?![\w'’+-])")
 """A letter that is an option's, not an article."""
-STATED_SET = re.compile(
-    r"\W*(?:the )?(?:correct |right )?(?:answers?|options?|choices?|statements?)(?: is| are|:)", re.I
-)
+STATED_SET = pattern("stated_set")
 CALLED_RIGHT = re.compile(
     rf"{STATED_SET.pattern}[^\n]*|\b[A-J]\b(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b)*\W* (?:is|are) (?:both |all )?(?:correct|right|true)\b",
     re.I,
 )
-SET_DENIED = re.compile(
-    r"(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b)*[\s*)]*(?:(?:is|are)(?: both| all)? (?:not|false|incorrect|wrong)|\W{0,4}(?:false|incorrect|wrong|not (?:correct|true))\b)"
-)
+LISTED = re.compile(r"^([A-J])[.):] ", re.MULTILINE)
+ALL_SET = pattern("all_set")
+IS_WRONG = pattern("is_wrong")
+SET_DENIED = re.compile(rf"(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b)*{IS_WRONG.pattern}")
 ALTERNATIVE = re.compile(r"[,;/|\n]|\b(?:or|vs|versus|and|plus|as well as)\b|&", re.IGNORECASE)
 BULLET = r"[ \t]*(?:[-*•]|\d+[.)])\s"
 NOT_NAME = re.compile(
     rf"^{BULLET}|\b(?:the|a|an|also|then|finally|both|either|but|even|maybe|perhaps|possibly|probably)\b|[:.–—].*$",
     re.IGNORECASE,
 )
-PARTS = re.compile(
-    r"[,;/&]|\b(?:and|or|plus|but|besides|as well as|along with|together with|in addition to)\b", re.IGNORECASE
-)
+PARTS = pattern("parts")
 NAMED = re.compile(r"\s*the( \w+){1,2}\s*$", re.IGNORECASE)
 EITHER = re.compile(r"[;/|\n]|\b(?:or|vs|versus)\b", re.IGNORECASE)
 
@@ -133,10 +116,10 @@ def last_answer(text: str) -> LastAnswer | None:
     >>> last_answer("It falls.\nAnswer: Down.\nConfidence: 80%")
     LastAnswer(text='Down.', at=17, end=23)
     """
-    lines = [each for each in LINE.finditer(text) if each[1].lower() == "answer" and each[2].strip()]
+    lines = [each for each in LINE.finditer(text) if each["answer"] and each["value"].strip()]
     if not lines:
         return None
-    last, start = lines[-1][2].strip(), lines[-1].start(2)
+    last, start = lines[-1]["value"].strip(), lines[-1].start("value")
     return LastAnswer(last, len(text[:start].rstrip()), start + len(last))
 
 
@@ -165,10 +148,10 @@ def read_lines(text: str) -> Lines:
     first: int | None = None
     confidence = MISSING
     for line in LINE.finditer(text):
-        value, at, last = line[2].strip(), line.start(2), line.end()
+        value, at, last = line["value"].strip(), line.start("value"), line.end()
         if first is None:
             first = line.start()
-        if line[1][0] in "aA":
+        if line["answer"]:
             if beside := BESIDE.search(value):
                 confidence = _confidence(value[beside.end() :], confidence)
                 value = value[: beside.start()]
@@ -214,7 +197,7 @@ def mark_answers(text: str) -> str:
 
 def _answers(text: str) -> bool:
     """Say whether a text has an answer line that is not empty."""
-    return any(line[1][0] in "aA" and line[2].strip(MARKS) for line in LINE.finditer(text))
+    return any(line["answer"] and line["value"].strip(MARKS) for line in LINE.finditer(text))
 
 
 def _items(text: str, end: int) -> tuple[list[str], int]:
@@ -248,23 +231,22 @@ def without_thought(text: str) -> str:
     return " " * (closed - 1) + "\n" + kept if closed else kept
 
 
-def read_answer_line(expected: Expected, question: str, lines: Lines, read_number: Reader) -> AnswerReading:
+def read_answer_line(expected: Expected, question: str, lines: Lines, read: Reader) -> AnswerReading:
     """Return the reading of the answer line; no_claim where nothing in it can be checked."""
-    reading = _read_values(expected, question, lines.answer or "", lines.also, read_number)
+    reading = _read_values(expected, question, lines.answer or "", lines.also, read)
     if not reading.claims:
         return reading
     return reading._replace(claims=_claims([each.says for each in reading.claims], lines.start, lines.end))
 
 
 @lru_cache(maxsize=4096)
-def _read_values(expected: Expected, question: str, value: str, also: str | None, read_number: Reader) -> AnswerReading:
+def _read_values(expected: Expected, question: str, value: str, also: str | None, read: Reader) -> AnswerReading:
     """Return the reading of the last answer line and of an earlier, different one (`also`); cached, for models repeat themselves."""
     says = normalise(value)
     if says in TEMPLATE or value.strip(MARKS + ".…") == "":
         return AnswerReading("no_claim", "the answer line is empty")
     if len(value) >= len(question) - 2 > 20 and normalise(question).strip(" ?") in says:
         return AnswerReading("no_claim", "it repeats the question")
-    read = read_number if expected.kind == "number" else _read_value
     reading = read(expected, question, value)
     if also is None:
         return reading
@@ -277,17 +259,25 @@ def _read_values(expected: Expected, question: str, value: str, also: str | None
     return other if reading.verdict == "no_claim" else reading
 
 
-def read_short(expected: Expected, question: str, text: str, read_number: Reader) -> AnswerReading:
+def read_short(expected: Expected, question: str, text: str, read: Reader) -> AnswerReading:
     """Return what a text of a few words says, as if it stood on an answer line."""
     says = normalise(text)
     is_sentence = "confidence" in says or (expected.kind == "choice" and says not in expected.by_wording)
-    if is_sentence or says in TEMPLATE or says.endswith("?") or HEDGE.search(says) or fold(says) <= fold(question):
+    if (
+        is_sentence
+        or (expected.kind != "number" and excludes(text))
+        or says in TEMPLATE
+        or says.endswith("?")
+        or HEDGE.search(says)
+        or fold(says) <= fold(question)
+    ):
         return AnswerReading("no_claim", "it says nothing of the question")
-    reading = (read_number if expected.kind == "number" else _read_value)(expected, question, text)
+    reading = read(expected, question, text)
     return reading._replace(claims=_claims([each.says for each in reading.claims], 0, len(text)))
 
 
-def _read_value(expected: Expected, question: str, value: str) -> AnswerReading:
+def read_value(expected: Expected, question: str, value: str) -> AnswerReading:
+    """Return what a line says but for numbers."""
     match expected.kind:
         case "choice":
             return _choice(expected, question, value)
@@ -481,7 +471,7 @@ def _meant(expected: Expected, number: Number) -> list[Number]:
 def _credit(expected: Expected, number: Number) -> float:
     """Return 1 for the number within its tolerance, less for one that it rounds to, 0 for another."""
     off, size = abs(number.value - expected.number), abs(expected.number)
-    allowed = 1e-9 * max(1.0, size)
+    allowed = 1e-9 * (size or 1.0)
     if (tolerance := expected.tolerance) is not None:
         allowed += (tolerance.absolute or 0.0) + (tolerance.relative or 0.0) * size
     if off <= allowed:
@@ -558,18 +548,29 @@ def _set(expected: Expected, question: str, value: str) -> AnswerReading:
             if beside
             else false_abstention(expected, says, ", ".join(expected.values))
         )
-    if expected.has_letters and (letters := letters_of_set(value)):
+    if expected.has_letters and (letters := letters_of_set(value, last_letter(expected, question))):
         return set_verdict(expected, letters, _claims(letters))
     named = names_in(expected, question, ", ".join(_parts(without_asides(value))[0]))
     return set_verdict(expected, named, _claims(named))
 
 
-def letters_of_set(text: str) -> list[str]:
-    """Return the letters by which a text names several options, those that it calls right where it calls some so.
+def last_letter(expected: Expected, question: str) -> str:
+    """Return the last letter that an option of a question with several right ones has."""
+    return max((*expected.values, *expected.wordings, *LISTED.findall(question)))
 
-    >>> letters_of_set("A and C are correct; B is false."), letters_of_set("BD"), letters_of_set("A. an enzyme")
+
+def letters_of_set(text: str, last: str) -> list[str]:
+    """Return the letters by which a text names several options up to the last, those that it calls right where it calls some so.
+
+    >>> letters_of_set("A and C are correct; B is false.", "D"), letters_of_set("BD", "D"), letters_of_set("A. an enzyme", "D")
     (['A', 'C'], ['B', 'D'], ['A'])
+    >>> letters_of_set("All except B and D", "D"), letters_of_set("all of the above", "C")
+    (['A', 'C'], ['A', 'B', 'C'])
     """
+    if every := ALL_SET.match(STATED_SET.sub("", text, count=1)):
+        others = OF_SET.findall(every["rest"])
+        if every["but"] or not others:
+            return [letter for letter in ascii_uppercase if letter <= last and letter not in others]
     if re.fullmatch(r"\W*[A-J]{2,10}\W*", said := STATED_SET.sub("", text, count=1)):
         return sorted({*filter(str.isalpha, said)})
     parts = [found[0] for found in CALLED_RIGHT.finditer(text)] or [text]

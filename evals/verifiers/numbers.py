@@ -8,17 +8,12 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 from unicodedata import numeric
 
-from evals.verifiers.expected import words
+from evals.verifiers.expected import pattern, words
 
-SMALL = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
-)
-TENS = ("thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-LARGE = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
-WORDS = {word: float(value) for value, word in enumerate(SMALL)} | {"none": 0.0}
-WORDS |= {word: 10.0 * tens for tens, word in enumerate(TENS, 3)} | LARGE
-SCALES = {"k": 1e3, "m": 1e6, "bn": 1e9, "mln": 1e6, "mio": 1e6, "mrd": 1e9, "tsd": 1e3, **LARGE}
+LARGE: dict[str, float] = words("numbers")["large"]
+WORDS = {word: float(value) for value, word in enumerate(words("numbers")["small"].split())} | {"none": 0.0}
+WORDS |= {word: 10.0 * tens for tens, word in enumerate(words("numbers")["tens"].split(), 3)} | LARGE
+SCALES: dict[str, float] = words("numbers")["scales"] | LARGE
 WORD = "|".join(sorted(WORDS, key=len, reverse=True))
 GLUED_UNIT = r"(?:[kmnpµμu]?(?:g|l|mol)|[kcnµμu]m|mm|[mnµμu]v|k?da|[km]?bp|kb|hz|min|hrs?|fold|x)"
 """Units that may stand right behind a number, in lower case: 66.5kDa, 2.5x."""
@@ -40,19 +35,16 @@ NUMBER = re.compile(
 PARTS = {"half": 0.5, "halve": 0.5, "third": 1 / 3, "quarter": 0.25, "fifth": 0.2, "tenth": 0.1}
 AND_HALF = re.compile(r" [a-z]+ and a half\b", re.IGNORECASE)
 """"An hour and a half"."""
-INTERVAL = re.compile(
-    r"\b(?:9\d(?:\.\d)? ?%[ -](?:cr?i|(?:confidence|credible) intervals?)|iqr|interquartile range)\b\D{0,12}[\d.]+ ?%? ?(?:to|[-–,;]|and) ?-?[\d.]*\d",
-    re.IGNORECASE,
-)
+INTERVAL = pattern("interval")
 """How sure a number is: "95% CI 70 to 80"."""
+LARGEST = 300
+"""The power of ten beyond which there is no number of a computer."""
 RAISED = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹−–", "+-0123456789--")
 SPREAD = re.compile(r"(?:±|\+/-|\+-|\+\\-|\\pm) ?\$?$")
 """Before a number: it says how sure the one before it is, unless it is as large."""
 
 
-WHOLE = re.compile(
-    r"(?:\b(?:out of|among|of the|of all|of a total of)|\d of|^\W*of)(?: the| all| these)* \Z", re.IGNORECASE
-)
+WHOLE = pattern("whole")
 """Before a number: it is what others are parts of."""
 
 
@@ -109,9 +101,10 @@ def _in_digits(found: re.Match[str]) -> Number:
         digits = digits.replace(".", "").replace(",", ".")
     plain = re.sub(r"[^\d.]", "", digits)
     scale = SCALES.get((found["scale"] or found["worded"] or "").lower(), 1.0)
-    scale *= 10.0 ** int((found["exponent"] or found["tens"] or found["raised"] or "0").translate(RAISED))
-    if digits == "10" and (power := found["power"] or found["raised_power"]):
-        scale *= 10.0 ** (int(power.translate(RAISED)) - 1)
+    power = int((found["exponent"] or found["tens"] or found["raised"] or "0").translate(RAISED))
+    if digits == "10" and (own := found["power"] or found["raised_power"]):
+        power = int(own.translate(RAISED)) - 1
+    scale *= 10.0 ** min(power, LARGEST)
     if found["over"] and float(found["over"]):
         scale /= float(found["over"])
     whole, _, decimals = plain.partition(".")
@@ -119,7 +112,7 @@ def _in_digits(found: re.Match[str]) -> Number:
     zeros = 0 if decimals else len(whole) - len(whole.rstrip("0"))
     more = numeric(found["vulgar"]) if found["vulgar"] else float(Fraction(found["over_one"] or 0)) % 1
     value = (float(plain) + more) * scale * (-1 if found["sign"] in ("-", "−", "–") else 1)
-    step = scale / 2 if more else scale * (10.0 ** -len(decimals) if decimals else 10.0**zeros)
+    step = scale / 2 if more else scale * (10.0 ** -len(decimals) if decimals else 10.0 ** min(zeros, LARGEST))
     return Number(value, step, max(1, len(significant) - zeros), bool(found["share"]), found.start(), found.end())
 
 
@@ -170,7 +163,7 @@ DEGREES = re.compile(
 UNIT_POWERS = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−–µμ", "-+0123456789--uu")
 NOISE = re.compile(r"</su[bp]>|<sub>|\\[ ,;:!]|\\(?:mathrm|text|textrm|rm)?(?![a-z])|[${}()\[\]~*_`]")
 PIECE = re.compile(
-    r"\s*(?P<over>/|\bper\b)?\s*(?P<name>[^\W\d_]+|[%‰])(?:\s*(?:\^|\*\*|<sup>)\s*)?(?P<power>[-+]?\d{1,2}(?!\d|[.,]\d))?"
+    r"\s*(?:(?P<over>/|\bper\b)\s*(?:(?P<of>\d[\d,]*)\s*(?=[^\W\d_]))?)?\s*(?P<name>[^\W\d_]+|[%‰])(?:\s*(?:\^|\*\*|<sup>)\s*)?(?P<power>[-+]?\d{1,2}(?!\d|[.,]\d))?"
 )
 JOIN = re.compile(r"\s*(?:·|⋅|×|\\cdot|\\times|\*)\s*(?=[^\W\d])")
 
@@ -240,6 +233,7 @@ def read_unit(text: str) -> tuple[Unit | None, int]:
             if sign > 0 and not re.match(r"\s*(?:/|per\b)\s*[^\W\d]", plain[piece.end() :]):
                 break
             known = 1.0, {f"?{name.casefold().rstrip('s')}": 1}
+        factor *= float((piece["of"] or "1").replace(",", "")) ** sign
         times = sign * int(piece["power"] or 1)
         factor *= known[0] ** times
         for base, n in known[1].items():

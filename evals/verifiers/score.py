@@ -19,7 +19,7 @@ from evals.schema import ConservationTruth, Example, GroundTruth, StatedConfiden
 from evals.verifiers.expected import AnswerReading, Expected, cache_by_truth, expected_answer
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import read_answer_line, read_lines
-from evals.verifiers.text.free_text import read_free_text, read_number
+from evals.verifiers.text.free_text import read_free_text, read_line
 from evals.verifiers.text.names import without_others
 from evals.verifiers.text.sentences import plain_text
 from evals.wording import VERSION as CONFIDENCE_VERSION
@@ -208,7 +208,7 @@ def score(
 # ---- from an answer to its verdict ---------------------------------------------------------------
 
 
-VERSION = "verifiers-12"
+VERSION = "verifiers-13"
 Weights = str | Mapping[str, float] | None
 """A preset's name, a list such as "V1=.3,V4=.45", shares per verifier, or None for the usual ones."""
 Read = Literal["auto", "answer", "text"]
@@ -248,7 +248,7 @@ def verify_prepared(
         lines = read_lines(completion)
         if lines.answer is not None:
             answer = without_others(expected, question, lines.answer)
-            reading = read_answer_line(expected, question, lines._replace(answer=answer), read_number)
+            reading = read_answer_line(expected, question, lines._replace(answer=answer), read_line)
             faults = NO_FAULTS
             if reading.verdict == "correct" and lines.explanation:
                 faults = _explanation_faults(truth, expected, question, lines.explanation, reading)

@@ -271,7 +271,7 @@ def test_weights_come_by_name_list_or_mapping_and_those_that_make_no_sense_and_u
             verify(DIRECT, "Down.", choice)
     with pytest.raises(BadConfig, match="no mode 'brier'; choose one of proper, legacy"):
         verify(DIRECT, "Down.", v4="brier")
-    assert verifier_versions() == {"verifiers": "verifiers-12", "confidence": "confidence-5"}
+    assert verifier_versions() == {"verifiers": "verifiers-13", "confidence": "confidence-5"}
     assert verifier_versions("legacy") == {**verifier_versions(), "v4": "legacy"}
 
 

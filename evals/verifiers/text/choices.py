@@ -7,8 +7,8 @@ from functools import cache, lru_cache
 from itertools import pairwise
 
 from evals.schema import CANNOT_BE_TOLD, Claim
-from evals.verifiers.expected import AGREE, DIFFERENT, SAME, AnswerReading, Expected, claim, fold
-from evals.verifiers.line import MARKS, mark_answers, without_thought
+from evals.verifiers.expected import AGREE, DIFFERENT, SAME, AnswerReading, Expected, claim, fold, pattern
+from evals.verifiers.line import ANSWER, BEHIND_ANSWER, IS, IS_WRONG, MARKS, mark_answers, without_thought
 from evals.verifiers.numbers import WORDS
 from evals.verifiers.text.lexicon import (
     DISAGREE,
@@ -16,6 +16,7 @@ from evals.verifiers.text.lexicon import (
     UP,
     Lexicon,
     Mark,
+    marks_in,
     reply_at,
     small_words,
     tokens,
@@ -28,7 +29,6 @@ from evals.verifiers.text.sentences import (
     is_known,
     is_of_missions,
     is_own,
-    marks_in,
     parts_of,
     place_of,
     read_sentences,
@@ -38,10 +38,7 @@ from evals.wording import Plain
 
 PAIRS = ((SAME, DIFFERENT), (AGREE, DISAGREE), ("yes", "no"))
 COMPLEMENT = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
-STILL = re.compile(
-    r"\b(?:but|still|yet|however|nevertheless|take|should|guess|recommend\w*|common sense|reasonable|would be)\b[^\n]{0,80}?"
-    r"\b(?:\d[\d.,]*|ten|twenty|thirty|forty|fifty|hundred) ?(?:mg|milligrams?|g|grams?|days?|weeks?|months?)\b"
-)
+STILL = pattern("still")
 """An amount in spite of "the data cannot answer this"."""
 AMOUNT = re.compile(r"\b\d+(?:[.,]\d+)? ?(?:mg|milligrams?|g|days?|weeks?|months?|hours?)\b")
 YES_NO = frozenset(("yes", "no"))
@@ -552,13 +549,15 @@ def _is_definite(question: str, text: str) -> bool:
 
 STATED = re.compile(
     r"(?:\b(?i:it(?: is|['’]s)(?: option| choice)?)|\b(?i:answer|option|choice)(?i: is| would be| should be|:)+(?!\s*\n\s*[-*•]\s)(?i: option| choice| letter)?"
-    r"|\b(?i:choose|select|pick|go with)(?i: option| answer| choice)?|\b(?i:option|choice)(?=[ (*]{1,3}[A-Z][)*]{0,3} is\b(?! (?i:not|wrong|incorrect))))"
-    r"[\s:*_(\[{$\"'`\\]{0,8}(?P<letter>[B-HJ-Z]|[AI](?=[)*.,:\]}$\"'`]|\s*$|\s*\n))(?![\w'’+-])",
+    rf"|(?i:{ANSWER})(?i: (?:{BEHIND_ANSWER}))?(?i: ?(?:{IS})|：|:)+"
+    r"|\b(?i:choose|select|pick|go with)(?i: option| answer| choice)?|\b(?i:option|choice)(?=[ (*]{1,3}[A-Z][)*]{0,3} is\b(?! (?i:not|wrong|incorrect|out|excluded|eliminated|ruled|false)\b)))"
+    r"[\s:*_(\[{$\"'`\\]{0,8}(?P<letter>[B-HJ-Z]|[AI](?=[)*.,:;。，、\]}$\"'`]|\s*$|\s*\n)|A(?:(?<=(?i:option|choice) A)|(?<=(?i: is| be) A))(?= ))(?![\w'’+-])"
+    r"|(?:^|(?<=[.!?] ))[(*_]{0,3}(?P<alone>[A-J])[)*_]{0,3}(?= is (?:the )?(?:most |only )?(?:correct|right|best)\b)",
     re.MULTILINE,
 )
 BARE = re.compile(
     r"^[ \t#]*(?:(?i:option|answer|choice)[: ]+)?[(\[*_$`\"']{0,4}(?P<letter>[A-Za-z])(?!(?<=A):)"
-    r"(?:[)\]*_$`\"'.:]{1,4}(?:[^\S\n](?:.{0,60}|(?<=[A-Z].{2}).*|(?<=[A-Z].{3}).*))?|[ \t]*)$",
+    r"(?:[)\]*_$`\"'.:;]{1,4}(?:[^\S\n](?:.{0,60}|(?<=[A-Z].{2}).*|(?<=[A-Z].{3}).*))?|[ \t]*)$",
     re.MULTILINE,
 )
 """"A:" opens an answer to "Q:"; "(a)" before a long text a derivation."""
@@ -570,14 +569,15 @@ def letters_in_text(text: str, n_options: int) -> tuple[list[int], str, int, int
     A line that is a letter, alone or before its option, counts where no other line is; else "the answer is (C)".
     """
     text = mark_answers(without_thought(text))
-    found = list(STATED.finditer(text))
+    found = [hit for hit in STATED.finditer(text) if not IS_WRONG.match(text, hit.end(hit.lastgroup or 0))]
     if not found:
-        found = list(BARE.finditer(text))
+        found = [hit for hit in BARE.finditer(text) if not IS_WRONG.match(text, hit.end("letter"))]
         lines = [line for line in text.split("\n") if line.strip(MARKS + ".") and "onfidence" not in line[:16]]
         if len(found) != 1 or found[0][0] not in (lines[0], lines[-1]):
             return None
-    options = [ord(hit["letter"].lower()) - ord("a") for hit in found]
+    options = [ord(hit[hit.lastgroup or 0].lower()) - ord("a") for hit in found]
     if max(options) >= n_options:
         return None
-    behind = text[found[-1].end("letter") :].partition("\n")[0].strip(MARKS + ".:;,-–—")
-    return options, re.split(r"[.;]\s", behind)[0], found[0].start("letter"), found[-1].end("letter")
+    start, end = found[0].start(found[0].lastgroup or 0), found[-1].end(found[-1].lastgroup or 0)
+    behind = text[end:].partition("\n")[0].strip(MARKS + ".:;,-–—")
+    return options, re.split(r"[.;]\s", behind)[0], start, end

@@ -7,9 +7,11 @@ import re
 from bisect import bisect_left
 from dataclasses import replace
 from functools import cache, lru_cache
+from itertools import zip_longest
+from math import isclose
 
 from evals.schema import CANNOT_BE_TOLD
-from evals.verifiers.expected import AnswerReading, Expected, fold, normalise
+from evals.verifiers.expected import AnswerReading, Expected, fold, normalise, pattern
 from evals.verifiers.line import (
     ALTERNATIVE,
     ASIDE,
@@ -17,6 +19,7 @@ from evals.verifiers.line import (
     alternatives,
     contradictory_reading,
     false_abstention,
+    last_letter,
     letters_of_set,
     letters_verdict,
     mark_answers,
@@ -24,6 +27,7 @@ from evals.verifiers.line import (
     number_verdict,
     options_in,
     read_short,
+    read_value,
     set_verdict,
     without_thought,
 )
@@ -50,7 +54,19 @@ from evals.verifiers.text.choices import (
     read_choice,
     shown_claims,
 )
-from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, small_words, tokens, word_set, words
+from evals.verifiers.text.lexicon import (
+    DOWN,
+    TOKEN,
+    UP,
+    Lexicon,
+    Mark,
+    excludes,
+    meaning_of,
+    small_words,
+    tokens,
+    word_set,
+    words,
+)
 from evals.verifiers.text.lexicon import lexicon as lexicon_of
 from evals.verifiers.text.names import unknown_names, without_others
 from evals.verifiers.text.sentences import (
@@ -70,14 +86,15 @@ SHORT = 40
 """Characters of a text that is read as an answer line would be: "Lys, Arg and His", "18.02"."""
 LETTER_ALONE = 4
 """So few words may stand behind a letter that no option has for the answer to be counted as one."""
+EVERY = re.compile(r"\W*(?:all|any|every|each)", re.IGNORECASE)
 BOLD = re.compile(r"\*\*([^*\n]{1,60})\*\*")
 DIGIT = re.compile(r"\d")
 JOINED = re.compile(r"[ ,]*(?:and )?")
 """Between the parts of one time: "1 h 30 min", "one hour and 30 minutes"."""
-OTHER_END = re.compile(r" ?(-|–|—|to|or|and) ?[~≈]?\d[\d.,]* ?(?=[^\W\d]|°)")
-RANGES = {"and": ["between"]}
-"""Between the ends of a range, which have one unit: "60 to 66.5 kDa", "between 60 and 66.5 kDa"."""
+TO_END = pattern("to_end")
+COMPARED = re.compile(r"(?<![-=<>\w/])(?:[<>]=?|≤|≥)(?=\s{0,3}[~≈$]?\s?\d)(?![^<>\n]{0,40}>)")
 NUMERALS = WORDS.keys() | PARTS.keys()
+APPROXIMATELY = ("or so", "more or less", "give or take")
 
 
 def read_free_text(expected: Expected, question: str, text: str, is_shown: bool = True) -> AnswerReading:
@@ -96,9 +113,9 @@ def read_free_text(expected: Expected, question: str, text: str, is_shown: bool 
         case _:
             reading = read_choice(expected, question, page, lexicon, is_shown)
     if reading.verdict == "no_claim" and expected.kind == "choice" and (option := _in_bold(expected, text)):
-        return read_short(expected, question, option, read_number)
+        return read_short(expected, question, option, read_line)
     if reading.verdict == "no_claim" and len(text) <= SHORT and "\n" not in (short := without_thought(text).strip()):
-        reading = read_short(expected, question, short, read_number)
+        reading = read_short(expected, question, short, read_line)
     letters = letters_in_text(text, n_lettered(expected))
     if letters and (expected.has_letters or (reading.verdict == "no_claim" and len(letters[1].split()) < LETTER_ALONE)):
         return letters_verdict(expected, *letters)
@@ -110,6 +127,15 @@ def _in_bold(expected: Expected, text: str) -> str | None:
     said = [normalise(found[1]) for found in BOLD.finditer(without_thought(text))]
     options = {expected.by_wording[each] for each in said if each in expected.by_wording}
     return options.pop() if len(options) == 1 else None
+
+
+def read_line(expected: Expected, question: str, value: str) -> AnswerReading:
+    """Return what an answer line says: a number, else names; one that leaves something out is read as prose."""
+    if expected.kind == "number":
+        return read_number(expected, question, value)
+    if excludes(value) and normalise(value) not in expected.by_wording:
+        return read_free_text(expected, question, value, is_shown=False)
+    return read_value(expected, question, value)
 
 
 def read_number(expected: Expected, question: str, value: str) -> AnswerReading:
@@ -131,8 +157,9 @@ def read_number(expected: Expected, question: str, value: str) -> AnswerReading:
 
 
 def _write_signs(text: str, unit: str | None) -> str:
-    """Return the text with a sign for "minus" and "negative" before a number, and 1 for the "a" of "a day" where a time is asked for."""
+    """Return the text with a sign for "minus" and "negative" before a number, "≥" for whatever compares it, and 1 for the "a" of "a day" where a time is asked for."""
     text = MINUS.sub(lambda found: f"{'-':>{len(found[0])}}", text)
+    text = COMPARED.sub(lambda found: f"{'≥':>{len(found[0])}}", text)
     asked = unit_of(unit) if unit else None
     if asked is None or asked.powers != SECOND:
         return text
@@ -155,7 +182,9 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
         amounts, is_other = _amounts(expected, question, sentence, page, original) if has_number else ({}, False)
         names_other = names_other or is_other
         if amounts:
-            marks = [m for m in sentence.marks if m.i not in amounts and parts[m.i : m.j] != ["or", "so"]]
+            marks = [
+                m for m in sentence.marks if m.i not in amounts and " ".join(parts[m.i : m.j]) not in APPROXIMATELY
+            ]
             marks += [Mark("option", "number", at, at + 1) for at in amounts]
             sentence.marks = sorted(marks, key=lambda mark: mark.i)
         finish(sentence, question)
@@ -175,7 +204,7 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
         if own:
             concluded, leads = own if leads else concluded, False
     found = concluded or found
-    if len({round(number.value, 9) for _, number in found}) > 1:
+    if len({f"{number.value:.9g}" for _, number in found}) > 1:
         found = _about_question(found, question, expected.unit)
     if found:
         start, end = page.origin(found[0][1].start), page.origin(found[-1][1].end - 1) + 1
@@ -204,10 +233,10 @@ def _about_question(found: list[Stated], question: str, unit: str | None) -> lis
     before = 0
     last: Sentence | None = None
     for place, (sentence, number) in enumerate(found, 1):
-        start = number.start - sentence.start
+        start, end = number.start - sentence.start, number.end - sentence.start
         before = before if sentence is last else 0
         last = sentence
-        behind = sentence.text[number.end - sentence.start :][:LONGEST_CLAUSE]
+        behind = sentence.text[end:][:LONGEST_CLAUSE]
         if "=" in behind and place < len(found) and found[place][0] is sentence:
             continue
         lead = CLAUSE.split(sentence.text[before:start])[-1]
@@ -216,22 +245,17 @@ def _about_question(found: list[Stated], question: str, unit: str | None) -> lis
         owner = next(filter(None, (_owner(each, asked, unit) for each in (lead, tail, whole))), "")
         rank = 0 if owner == OWN else 1 if not owner else 2
         groups.setdefault((rank, owner), []).append((sentence, number))
-        before = before if OTHER_END.match(behind) else number.end - sentence.start
+        following = found[place][1] if place < len(found) and found[place][0] is sentence else None
+        if following is None or not TO_END.fullmatch(sentence.text, end, following.start - sentence.start):
+            before = end
     rank = min(rank for rank, _ in groups)
     return next(kept for (of, _), kept in groups.items() if of == rank) if rank else groups[0, OWN]
 
 
 EITHER = re.compile(r"\b(?:either|or)\b")
 MINUS = re.compile(rf"(?<!\d )\b(?:minus|negative)\s+(?=[\d.]|(?:{WORD})\b)", re.IGNORECASE)
-ONE = re.compile(
-    r"(?:\A|(?<=\bis )|(?<=\btakes )|(?<=\btook )|(?<=\babout )|(?<=\bin )|(?<=\bfor )|(?<=\blasts )|(?<=\broughly )|(?<=\baround )|(?<=\bneeds ))an?(?: single| whole| full)?"
-    r"(?= (?:second|minute|hour|day|week|month|year)\b(?! and a half\b))",
-    re.IGNORECASE,
-)
-CLOCK = re.compile(
-    r"(?<![\w:.])(?:(\d{1,3}) ?h ?([0-5]\d)(?: ?m(?:in)?)?(?![\w:])|(\d{1,3}):([0-5]\d)(?= ?(?:h|hrs?|hours?)\b))"
-)
-"""A time: 1h30, 1:30 h."""
+ONE = pattern("one")
+CLOCK = pattern("clock")
 OWN = "own"
 LONGEST_CLAUSE = 1000
 CLAUSE = re.compile(r"[,;:()]|\b(?:and|while|whereas|but|so|than|though|although)\b")
@@ -286,18 +310,37 @@ def _amounts(
             kept[at] = Number((60 * int(hours) + int(minutes)) * size, size, 3, False, *found.span())
             with_unit.add(at)
             numbers = [each for each in numbers if not found.start() <= each.start < found.end()]
+    chosen = _of_total(numbers, sentence.text, question)
+    numbers = chosen or numbers
     parts_of_wholes = without_wholes(numbers, sentence.text)
     is_part = len(parts_of_wholes) < len(numbers) and expected.unit != "DEGs"
-    for number in parts_of_wholes if is_part else numbers:
+    numbers = parts_of_wholes if is_part else numbers
+    text, in_unit = sentence.text, range(0)
+    start, is_first = 0, False
+    for number, following in zip_longest(numbers, numbers[1:]):
         at, after = bisect_left(starts, number.start), bisect_left(starts, number.end)
-        if at == after or (number.is_share and asked != SHARE):
-            continue
         begin, place = page.origin(sentence.start + number.start), page.origin(sentence.start + number.end - 1) + 1
-        before, behind = parts[max(0, at - 5) : at], parts[after : after + 3]
-        if (other := OTHER_END.match(original, place)) and RANGES.get(other[1], before[-1:]) == before[-1:] != ["from"]:
-            place = other.end()
+        if at == after or (number.is_share and asked != SHARE) or begin in in_unit:
+            continue
+        start, end, is_second = start if is_first else number.start, number.end, is_first  # of the number, or the range
+        before = parts[max(0, bisect_left(starts, start) - 5) : bisect_left(starts, start)]
+        gap = TO_END.fullmatch(text, end, following.start) if following else None
+        is_first = gap is not None and (not gap["both"] or "between" in before)
+        if following and gap and is_first:
+            end, after = following.end, bisect_left(starts, following.end)
+            place = place if gap["unit"] else page.origin(sentence.start + end - 1) + 1
+        moved = pattern("moved").search(text, 0, start)
+        is_bound = pattern("bound_before").search(text, 0, start) or pattern("bound_behind").match(text, end)
+        if is_bound and not pattern("bounded").search(question.casefold()):
+            continue
+        is_from = before[-1:] == ["from"]
+        if is_from and moved and is_first:
+            continue
+        before = before[:-1] if (is_first or is_second if is_from else moved) else before
+        behind = parts[after : after + 3]
         stated, length = (None, 0) if number.is_share else read_unit(original[place : place + 48])
         if stated is not None and asked is not None:
+            in_unit = range(place, place + length)
             value = convert(number.value, stated, asked)
             is_other = is_other or value is None
             if value is not None:
@@ -313,8 +356,6 @@ def _amounts(
                 kept[at] = number
                 before_it = (at, stated, place + length) if stated.powers == SECOND else None
             continue
-        if behind[0] == "or" and (behind[1][0].isdigit() or behind[1] in WORDS):
-            behind = parts[after + 2 : after + 5]  # "37 or 42 °C": the unit of both
         if _is_exact(parts, at):
             kept[at] = number
             continue
@@ -335,11 +376,44 @@ def _amounts(
             continue
         if unit and any(word in unit or f"{word}s" in unit for word in _noun(behind)):
             with_unit.add(at)
-        elif unit and not is_part and behind[0][0].isalpha() and behind[0] not in small_words("small"):
+        elif unit and not (is_part or chosen) and behind[0][0].isalpha() and behind[0] not in small_words("small"):
             continue
         kept[at] = number
     exact = {at for at in kept if _is_exact(parts, at)}
     return {at: kept[at] for at in exact or with_unit} or kept, is_other
+
+
+def _of_total(numbers: list[Number], text: str, question: str) -> list[Number]:
+    """Return the total that a sentence names beside its parts, or the part that is asked for; none where there is no total.
+
+    "700 up and 534 down, 1,234 in total" is 1,234, and 700 where a question asks how many go up.
+    """
+    if len(numbers) < 3 or "=" in text:
+        return []
+    ends = [*(each.start for each in numbers[1:]), len(text)]
+    labels = [_senses(CLAUSE.split(text[each.end : end])[0]) for each, end in zip(numbers, ends, strict=True)]
+    places = range(len(numbers))
+    runs = (
+        (i, run) for n in range(8, 1, -1) for i in places for run in (places[max(0, i - n) : i], places[i + 1 :][:n])
+    )
+    for i, run in runs:
+        is_sum = len(run) > 1 and isclose(sum(numbers[k].value for k in run), numbers[i].value)
+        if is_sum and all(labels[k] for k in run):
+            counted = _senses(" ".join(COUNTED.findall(question.casefold()))) - {UP, DOWN}
+            asked = _senses(question.casefold())
+            own = [numbers[k] for k in run if (labels[k] - counted or labels[k]) & asked]
+            return own if len(own) == 1 else [numbers[i]]
+    return []
+
+
+def _senses(text: str) -> frozenset[str]:
+    """Return the stems of the words of a text, of those for up and down one for all: "raised" is up."""
+    left_out = small_words("small") | small_words("auxiliary")
+    ways = {word: meaning_of(word) for word in tokens(text) if word.isalpha() and word not in left_out}
+    return fold(" ".join(way if way in (UP, DOWN) else word for word, way in ways.items()))
+
+
+COUNTED = re.compile(r"\b(?:how (?:many|much)|number of|count of) ((?:[\w-]+ ?){1,3})")
 
 
 def _noun(behind: list[str]) -> list[str]:
@@ -450,10 +524,13 @@ def _set(expected: Expected, question: str, page: Plain, lexicon: Lexicon, origi
             return contradictory_reading(sorted(named, key=lambda name: name != CANNOT_BE_TOLD))
         reason = f"it says that {expected.source.untold} {', '.join(expected.values)}"
         return AnswerReading("incorrect", reason, CANNOT_BE_TOLD, shown_claims(page, claims))
-    if expected.has_letters and (letters := letters_of_set(mark_answers(without_thought(original)))):
+    shown = mark_answers(without_thought(original))
+    if expected.has_letters and (letters := letters_of_set(shown, last_letter(expected, question))):
         return set_verdict(expected, letters, ())
     listed, loose = unknown_names(expected, question, original)
     listed = listed if named or len(listed) > 1 else set[str]()
+    if not named and excludes(original) and EVERY.match(original):
+        listed |= {"all others"}
     if loose and not listed and named == {*expected.values}:
         return AnswerReading("no_claim", f"it also speaks of {', '.join(sorted(loose))}, and does not say as what")
     return set_verdict(expected, sorted(named | listed), shown_claims(page, claims))

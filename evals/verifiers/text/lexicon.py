@@ -22,6 +22,7 @@ from evals.verifiers.expected import (
     Expected,
     american,
     normalise,
+    pattern,
     word_set,
     words,
 )
@@ -30,6 +31,8 @@ from evals.wording import plain
 UP, DOWN, DISAGREE = DIRECTIONS
 TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+|[.,]\d+)*%?|[,:;()\[\]\"|=?!<>/+]|-+(?=[ \n]|$)|\.\.\.")
 """Words, numbers and marks of plain text; a hyphen inside a word parts it in two."""
+ALL_BUT = pattern("all_but")
+""""All codons but CAU": what stands behind it is denied."""
 small_words = cache(partial(word_set, "clauses"))
 Table = dict[str, Any]
 """A tree of words: each leads to the words that may follow it; under "" are the tag and the value of the phrase."""
@@ -122,13 +125,8 @@ def reply_at(parts: list[str]) -> tuple[str, int, int] | None:
     (('no', 0, 3), ('no', 2, 4))
     """
     for at, word in enumerate(parts):
-        node, found = _replies(), None
-        for place in range(at, len(parts)):
-            node = node.get(parts[place], {})
-            if "" in node:
-                found = node[""][1], at, place + 1
-        if found:
-            return found
+        if found := phrase_at(parts, at, _replies()):
+            return found[0][1], at, found[1]
         if word not in small_words("openers") and word[-2:] != "ly":
             return None
     return None
@@ -142,7 +140,36 @@ def _shared_words() -> Table:
     elsewhere = (word_set("subjects", "elsewhere"), "place", "elsewhere")
     tags = ("fine", "confirm", "void", "reject", "suppose", "open", "undo", "deny", "break")
     scope = [(words("scope")[tag], tag, "") for tag in tags]
-    return build(*places, elsewhere, *scope)
+    left_out = [(words("scope")[key], tag, "except") for key, tag in (("except", "deny"), ("excluded", "void"))]
+    return build(*places, elsewhere, *left_out, *scope)
+
+
+@lru_cache(maxsize=4096)
+def excludes(text: str) -> bool:
+    """Say whether a text takes something back or leaves it out: "metformin is out", "all except CAU"."""
+    marks = marks_in([*tokens(plain(text).text), "."], _shared_words())
+    return bool(ALL_BUT.search(text)) or any(mark.value == "except" for mark in marks)
+
+
+def marks_in(words: list[str], table: Table) -> list[Mark]:
+    """Return the phrases of a table among words, from left to right, the longest where several begin."""
+    found: list[Mark] = []
+    for i, word in enumerate(words):
+        if word in table and (not found or i >= found[-1].j) and (hit := phrase_at(words, i, table)):
+            found.append(Mark(*hit[0], i, hit[1]))
+    return found
+
+
+def phrase_at(words: list[str], i: int, table: Table) -> tuple[Any, int] | None:
+    """Return tag and value of the longest phrase of a table that begins at a word, and where it ends."""
+    found, node = None, table
+    for at in range(i, len(words)):
+        node = node.get(words[at])
+        if node is None:
+            break
+        if "" in node:
+            found = node[""], at + 1
+    return found
 
 
 @cache

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
-from evals.verifiers.expected import Expected, fold, normalise, symbols, word_set
+from evals.verifiers.expected import Expected, fold, normalise, pattern, symbols, word_set
 from evals.verifiers.line import BULLET, NOT_NAME, PARTS, is_denied, without_asides, without_thought
 from evals.verifiers.numbers import WORDS
 from evals.verifiers.text.sentences import is_known
@@ -82,25 +82,9 @@ FAR = 80
 """Characters between a name and what it is given for."""
 Place = tuple[int, int]
 
-BELIEVED = "believed|thought|assumed|considered|suspected|held|proposed|blamed|named|said"
-SUPERSEDED = re.compile(
-    r"\b(?:initially|at first|originally|formerly|historically|in the past|for (?:years|decades|long|a long time)|used to (?:be|think|believe|say|assume)\b|tempting to|comes? to mind"
-    r"|(?:early|earlier|first|initial|older) (?:work|stud(?:y|ies)|reports?|evidence|papers?|experiments?)"
-    rf"|(?:once|previously|long|first) (?:{BELIEVED})|(?:was|were|been) (?:\w+ )?(?:believed|thought|assumed|suspected)"
-    r"|(?:some|many|most|people|others)(?: people)? (?:(?:might|would|may) )?(?:guess|think|say|believe|expect)"
-    r"|(?:one|you|we|it) (?:might|could|would|may) (?:guess|think|say|believe|expect|answer|seem|look))\b"
-    r"(?!\W+(?:described|discovered|identified|isolated|found|reported)\b(?! as\b| to be\b))"
-    r"(?:[^.!?;\n]|\.(?=\S)){0,160}?(?:(?:;\s*|[.!?]\s+(?:\w+ ){0,3}?)?\b(?:but|however|yet|though|although|whereas|now|later|today|these days|currently"
-    r"|in (?:fact|reality)|actually|really|recent(?:ly)?|newer|on closer|turned out|it is|the (?:true|real|right|correct|actual))\b,?|;)"
-    r"(?!\W+(?:its|their|others|some|many|also|still|confirm\w*|i'?m|i am)\b)",
-    re.IGNORECASE,
-)
+SUPERSEDED = pattern("superseded")
 """What was held once, or might be held, up to what is said instead; an aside that tells a history keeps the name before it."""
-CORRECTED = re.compile(
-    r"(?:\b(?:no,? wait|wait,? no|(?:actually|oh|er|um|hm+),? no|scratch that|on second thought|make that|let me correct (?:myself|that))"
-    r"|(?<=[.?!…,–—-] )(?:wait(?=,)|i mean|sorry(?=[,:–—-])|(?<=\? )no(?=,)))\b[\s,:;.–—-]*(?=\w)",
-    re.IGNORECASE,
-)
+CORRECTED = pattern("corrected")
 SENTENCE = re.compile(r"[.!?;:]\s|\n")
 HISTORY = re.compile(r"[,(]\s*(?:which|that)?(?: was| were)?\s*\Z")
 

@@ -16,7 +16,18 @@ from typing import Literal, NamedTuple
 
 from evals.verifiers.expected import LEVELS
 from evals.verifiers.line import QUOTED, blank, mark_answers, without_thought
-from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, Table, small_words, tokens, word_set
+from evals.verifiers.text.lexicon import (
+    ALL_BUT,
+    DOWN,
+    TOKEN,
+    UP,
+    Lexicon,
+    Mark,
+    marks_in,
+    small_words,
+    tokens,
+    word_set,
+)
 from evals.verifiers.text.lexicon import words as words_of
 from evals.wording import Plain, plain
 
@@ -28,14 +39,7 @@ TABLE = re.compile(r"^[ \t]*\|.*\|[ \t]*$", re.MULTILINE)
 """A row of a table beside text that says what it shows."""
 LIST = re.compile(r"\s*(?:[-*•]|\d+[.)])\s")
 State = Literal["asserted", "denied", "open"]
-ABBREVIATIONS = (
-    ("i.e. ", "i.e, "),
-    ("e.g. ", "e.g, "),
-    ("vs. ", "vs  "),
-    ("et al. ", "et al  "),
-    ("fig. ", "fig  "),
-    ("ref. ", "ref  "),
-)
+ABBREVIATIONS: dict[str, str] = words_of("clauses")["abbreviations"]
 """Their full stop ends no sentence; what is read instead is as long."""
 NES = re.compile(r"\bnes\b[^.\d+-]{0,25}?([-+]?)\s?(\d+(?:\.\d+)?)")
 CORRELATION = re.compile(r"\b(?:r|correlation)\b[^.\d+-]{0,40}?([-+]?)\s?(0?\.\d+)")
@@ -91,6 +95,7 @@ def plain_text(text: str) -> Plain:
 def page_of(text: str) -> Plain:
     """Return the answer as plain text, without thought blocks and quoted lines; offsets lead back to the text."""
     text = mark_answers(without_thought(text))
+    text = ALL_BUT.sub(lambda found: f"{found[0][:-3]}nor", text)
     if "\n" in text:
         if "|" in text and (rest := blank(TABLE, text)).strip(" \n|"):
             text = rest
@@ -98,7 +103,7 @@ def page_of(text: str) -> Plain:
             text = blank(QUOTED, text)
         text = SOFT_BREAK.sub(" ", text)
     page = plain_text(text)
-    for short, shown in ABBREVIATIONS:
+    for short, shown in ABBREVIATIONS.items():
         if short in page.text:
             page = page._replace(text=page.text.replace(short, shown))
     return page
@@ -130,26 +135,6 @@ def sentence_of(text: str, start: int, end: str, words: list[str], lexicon: Lexi
     """Return a sentence with its marks; a last word "." or "?" closes it."""
     words.append("?" if end == "?" else ".")
     return Sentence(text, start, end, words, marks_in(words, lexicon.table))
-
-
-def marks_in(words: list[str], table: Table) -> list[Mark]:
-    """Return the phrases of a table among words, from left to right, the longest where several begin."""
-    found: list[Mark] = []
-    end = 0
-    for i, word in enumerate(words):
-        node = table.get(word)
-        if node is None or i < end:
-            continue
-        hit = None
-        at = i + 1
-        while node is not None:
-            if "" in node:
-                hit, end = node[""], at
-            node = node.get(words[at]) if at < len(words) else None
-            at += 1
-        if hit is not None:
-            found.append(Mark(*hit, i, end))
-    return found
 
 
 def weigh(sentence: Sentence) -> None:
@@ -230,6 +215,9 @@ def _take_back(sentence: Sentence, said: list[Said], mark: Mark) -> bool:
         while at > 0 and words[at - 1] not in parts:
             at -= 1
     inside = [k for k, each in enumerate(said) if each.mark.i >= at]
+    listed = small_words("listed") if words[mark.i] not in ("is", "was", "has") else ()
+    while inside and inside[0] and {*words[said[inside[0] - 1].mark.j : said[inside[0]].mark.i]} <= {*listed}:
+        inside.insert(0, inside[0] - 1)  # "glipizide, insulin and acarbose are out"
     if not inside and points_back(words[at : mark.i]):
         inside = list(range(len(said)))
     for k in inside:
@@ -300,11 +288,12 @@ def _add_value(sentence: Sentence, is_score: bool) -> None:
 
 def finish(sentence: Sentence, question: str) -> None:
     """Weigh a sentence; a question asserts nothing. Where the question supposes, "would" leaves nothing open."""
-    asked = question.casefold().split()
+    asked = tokens(question.casefold())
     sentence.marks = [
         each
         for each in sentence.marks
-        if each.tag != "open" or each.j > each.i + 1 or sentence.words[each.i] not in asked
+        if (each.tag != "open" or each.j > each.i + 1 or sentence.words[each.i] not in asked)
+        and ((each.tag, each.value) != ("void", "except") or sentence.words[each.j - 1] not in asked)
     ]
     if sentence.end == "?" or (sentence.words[0] in small_words("asks") and len(sentence.words) > 3):
         sentence.end = "?"
