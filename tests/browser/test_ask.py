@@ -94,7 +94,7 @@ def test_a_question_asked_while_a_batch_runs_goes_first_and_its_answer_outlives_
     (tmp_path / "slow.csv").write_text(
         "id,prompt,kind,value,options,unit,tolerance,group,split\n"
         + "".join(
-            f"{n},What is {n}? Say it slowly.,number,{n},,g,1%,{n},{'test' if n else 'dev'}\n" for n in range(201)
+            f"{n},What is {n}? Say it slowly.,number,{n},,g,1%,{n},{'test' if n else 'dev'}\n" for n in range(901)
         ),
         encoding="utf-8",
     )
@@ -104,18 +104,18 @@ def test_a_question_asked_while_a_batch_runs_goes_first_and_its_answer_outlives_
         with page.expect_file_chooser() as chooser:
             page.click("#questions-file")
         chooser.value.set_files(tmp_path / "slow.csv")
-        expect(page.locator("#questions-told")).to_contain_text("Slow holds 201 questions")
+        expect(page.locator("#questions-told")).to_contain_text("Slow holds 901 questions")
         page.click("#questions-freeze")
         expect(page.locator("#questions-told")).to_contain_text("Slow v1 is frozen")
         page.click("#batch-ask")
-        expect(page.locator("#batch-table")).to_contain_text("of 200")
+        expect(page.locator("#batch-table")).to_contain_text("of 900")
 
         page = open_page(url)
         page.fill(QUESTION, "Say it patiently, then slowly.")
         page.click("#ask-button")
         waiting = page.locator("#ask-answers .card[data-state=waiting]").first
         expect(waiting).to_contain_text("A batch is using the model")
-        expect(waiting).to_contain_text("of 200 questions answered")
+        expect(waiting).to_contain_text("of 900 questions answered")
         page.wait_for_url("**answer=*")
         page.reload()
         expect(page.locator("#ask-stop")).to_be_visible()
@@ -124,7 +124,7 @@ def test_a_question_asked_while_a_batch_runs_goes_first_and_its_answer_outlives_
         expect(page.locator("#ask-answers .figures").first).to_contain_text("waited")
         expect(page.locator("#ask-answers .figures").first).not_to_contain_text("stopped")
         open_tab(page, "Home")
-        expect(page.locator("#home-work")).to_contain_text("of 200 questions answered, about")
+        expect(page.locator("#home-work")).to_contain_text("of 900 questions answered, about")
 
 
 @pytest.mark.slow  # without a browser: tests/lab/test_compare_tab.py
