@@ -267,7 +267,8 @@ def curve(
         title = say("train.chart.means", title=title, n=n_means)
     figure = _figure("curve")
     figure.update_layout(title={"text": title}, yaxis=dict(chart.yaxis), showlegend=len(courses) > 1)
-    figure.update_layout(xaxis={"title": {"text": say("train.axis.step")}})
+    last = max(step for points in courses.values() for step, _ in points)
+    figure.update_layout(xaxis={"title": {"text": say("train.axis.step")}, "dtick": 1 if last < 6 else None})
     above = [value for points in courses.values() for _, value in points if value > 0]
     if look.is_log and above and "tickformat" not in chart.yaxis:  # a share stays as it is
         ticks = "D2" if max(above) < 100 * min(above) else 1  # 1, 2, 5, or powers of ten alone

@@ -130,6 +130,7 @@ def test_a_second_person_trains_on_a_downloaded_chain_and_publishes_on_top_of_it
     assert (below, mine) == ([(each["repo"], each["revision"]) for each in first[1:]], ("tester/on-top", None))
     assert stand.add_chain(f"tester/on-top@{done['revision']}", tmp_path / "back") == ["sft", "grpo", "dpo"]
     assert all(each.is_ok for each in check_chain(tmp_path / "back", base=str(model)))
+    assert "no such version or file" in str(stand.add_chain("tester/on-top@v9", tmp_path / "v9"))
     stand.api().delete_repo("org/below-sft")
     late = ["publish", "adapter", str(folder), "--repo", "tester/late", "--base", "org/below-base"]
     refused = CliRunner().invoke(app, late)

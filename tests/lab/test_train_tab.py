@@ -97,7 +97,8 @@ def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
     assert "finished" in plain(shown["train-panel"])
     assert "assay" not in plain(shown["train-panel"]), "what the buttons do needs no terminal"
     assert [shown[f"train-{name}"]["visible"] for name in ("loss", "ece", "kl")] == [True, True, False]
-    assert json.loads(shown["train-loss"]["value"]["plot"])["data"][0]["name"] == "loss"
+    drawn = json.loads(shown["train-loss"]["value"]["plot"])
+    assert (drawn["data"][0]["name"], drawn["layout"]["xaxis"]["dtick"]) == ("loss", 1), "no part of a step is marked"
     assert "question 1" in shown["train-answers"]
     assert shown["train-new"]["visible"]
     assert shown["publish"]["visible"]

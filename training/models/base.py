@@ -635,7 +635,8 @@ def _from_hub(source: str, hub_id: str, revision: str | None, progress: Progress
     except (OSError, ValueError) as error:
         raise MissingModel(
             f"the base model {hub_id} could not be fetched from the Hub: {first_line(error)} Check the"
-            " name, the network and, for a gated model, that HF_TOKEN is set; or name a local folder."
+            " name, the network, that HF_HUB_OFFLINE is not set and, for a gated model, that HF_TOKEN is; or name a local"
+            " folder."
         ) from error
     folder = Path(file).parent
     progress(1.0, f"{hub_id} is here")
