@@ -455,7 +455,7 @@ def number_verdict(expected: Expected, found: list[Number], start: int = 0, end:
 def _meant(expected: Expected, number: Number) -> list[Number]:
     """Return what a number may mean: a bare share is also per cent (0.25 = 25 %), "25 %" also 0.25 where no unit is asked for.
 
-    Of what is counted there are no thousandths: "4.110 genes" are 4110.
+    Of what is counted there are no thousandths: "4.110 genes" are 4110. "18,015 g/mol" are 18.015 where there are decimals.
     """
     asked = unit_of(expected.unit) if expected.unit else None
     if (number.is_share and expected.unit is None) or (
@@ -465,6 +465,8 @@ def _meant(expected: Expected, number: Number) -> list[Number]:
         return [number, number._replace(value=number.value * scale, step=number.step * scale)]
     if asked is None and abs(number.step - 0.001) < 1e-9 and expected.number == int(expected.number):
         return [number, number._replace(value=number.value * 1000, step=1.0)]
+    if number.is_grouped and expected.number != int(expected.number):
+        return [number, number._replace(value=number.value / 1000, step=number.step / 1000)]
     return [number]
 
 

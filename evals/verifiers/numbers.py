@@ -49,7 +49,10 @@ WHOLE = pattern("whole")
 
 
 class Number(NamedTuple):
-    """A number that a text states. `step` is the size of its last digit, `digits` how many of them count."""
+    """A number that a text states. `step` is the size of its last digit, `digits` how many of them count.
+
+    `is_grouped`: one comma parts its thousands, if it is none for decimals.
+    """
 
     value: float
     step: float
@@ -57,6 +60,7 @@ class Number(NamedTuple):
     is_share: bool
     start: int
     end: int
+    is_grouped: bool = False
 
 
 def numbers_in(text: str) -> Iterator[Number]:
@@ -113,7 +117,9 @@ def _in_digits(found: re.Match[str]) -> Number:
     more = numeric(found["vulgar"]) if found["vulgar"] else float(Fraction(found["over_one"] or 0)) % 1
     value = (float(plain) + more) * scale * (-1 if found["sign"] in ("-", "−", "–") else 1)
     step = scale / 2 if more else scale * (10.0 ** -len(decimals) if decimals else 10.0 ** min(zeros, LARGEST))
-    return Number(value, step, max(1, len(significant) - zeros), bool(found["share"]), found.start(), found.end())
+    is_grouped = re.fullmatch(r"\d{1,3},\d{3}", digits) is not None
+    digits_told = max(1, len(significant) - zeros)
+    return Number(value, step, digits_told, bool(found["share"]), found.start(), found.end(), is_grouped)
 
 
 def _in_words(found: re.Match[str]) -> Iterator[Number]:

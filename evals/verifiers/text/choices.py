@@ -540,6 +540,8 @@ def _is_definite(question: str, text: str) -> bool:
         is_counted = "many" in words and any(one[0].isdigit() and other in words for one, other in pairwise(each))
         if share > 0.8 or is_amount or is_counted:
             return True
+    if len(said) == 1 and len(said[0][0]) <= 6 and AMOUNT.search(text, *said[0][1:]):
+        return True
     few = said[0][0] if len(said) == 1 and len(said[0][0]) <= 3 else []
     return not (fold(" ".join(few)) <= fold(question) or any(map(is_known, few)) or YES_NO.intersection(few))
 

@@ -492,7 +492,8 @@ def _without_denied(sentence: Sentence) -> set[str]:
     tags = {mark.i: mark.tag for mark in sentence.marks}
     for at, word in enumerate(sentence.words):
         tag = tags.get(at)
-        if tag == "deny" and sentence.words[at + 1] in ("it", "so", "right", "correct", "the"):
+        is_aside = sentence.words[at - 1] in (",", "(", "but", "and")
+        if tag == "deny" and not is_aside and sentence.words[at + 1] in ("it", "so", "right", "correct", "the"):
             kept.clear()  # "the active site is not it"
         if tag == "void" or (tag == "break" and is_open):
             kept.clear()  # "the lid was ruled out", "it used to be thought the lid, but it is the hinge"
