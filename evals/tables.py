@@ -86,6 +86,8 @@ def read_table(path: Path, sheet: str | None = None, columns: Sequence[str] = ()
         raise BadConfig(f"{path.name} has no sheets, so there is no sheet {sheet!r}; leave --sheet out")
     else:
         text, note = _decoded(path)
+        if text.lstrip().startswith('{"'):
+            raise LabError(f"{path} holds JSON and no table; call it {path.stem}.jsonl")
         notes, records = [note], text_records(text, path)
     first, records, note = _header(records)
     note = " ".join(filter(None, [*notes, note]))

@@ -52,11 +52,12 @@ from evals.questions.sets import (
 from evals.schema import CANNOT_BE_TOLD
 from evals.schema.questions import QuestionRow, RowFault
 from evals.verifiers.line import read_lines
+from evals.verifiers.numbers import LARGE
 
 FILES = (*SUFFIXES, ".json", ".parquet")
 SHARES = (("train", 70), ("dev", 80), ("test", 100))
 """Upper percentiles of the splits: where a file has no split, a group goes to one by its hash."""
-FIRST_ROWS = 20
+FIRST_ROWS = 200
 """Rows in which the fields of a layout are looked for."""
 NUMBER = re.compile(r"([-+−]?\d(?:[\d.,]*\d)?(?:[eE][-+]?\d+)?)(?:\s+([^\s\d,.;()]{1,12})|\s?(%))?")
 DERIVED = re.compile(r"(.*)\s#### *([^\n]+)", re.DOTALL)
@@ -85,6 +86,7 @@ class Layout(BaseModel):
     tags: tuple[str, ...] = ()
     split: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    scores: tuple[str, ...] = ()
     each: tuple[tuple[str, ...], ...] = ()
     inline: bool = False
     fixed: tuple[str, ...] = ()
@@ -279,7 +281,7 @@ def import_rows(
     answers = {spelling.get(field, field): WAYS[way] for field, way in ways.items()}
     if has_thousands:
         answers |= dict.fromkeys(columns.get("answer", ()), "numbers, 1.234 as 1234")
-    left = {field for _, each in questions for field in each.fields} - {
+    left = {field for _, each in questions for field, value in each.fields.items() if _holds(value)} - {
         field for _, each in questions for field in each.fields.read
     }
     unread = [field for folded, field in spelling.items() if folded in left]
@@ -295,10 +297,18 @@ def import_rows(
 
 
 def _like_options(fields: Sequence[str]) -> list[str]:
-    """Return the fields that are numbered and of one name, where there are three or more: pick1, pick2, pick3."""
+    """Return the fields that are called so, or numbered and of one name where there are three or more: pick1, pick2, pick3."""
     stem = {field: field.rstrip("0123456789") for field in fields if field[-1:].isdigit()}
-    sizes = Counter(stem.values())
-    return [field for field, of in stem.items() if sizes[of] > 2]
+    sizes, called = Counter(stem.values()), guess_columns(fields)
+    named = [field for role in SEVERAL for field in called.get(role, ())]
+    return named or [field for field, of in stem.items() if sizes[of] > 2]
+
+
+def _holds(value: Any) -> bool:
+    """Return whether a value has content; an object of empty lists has none."""
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    return any(map(_holds, value)) if isinstance(value, list) else value not in (None, "")
 
 
 def _is_untold(truth: Mapping[str, Any]) -> bool:
@@ -331,7 +341,8 @@ def _find_reading(
             raise BadConfig(f"{name} has no column {absent!r}; {hint}")
         mine = {role: [*cells] for role, cells in options.columns.items()}
         return COLUMNS, _layout_of_columns(mine), rows, mine
-    guess = guess_columns(names) if layout is None else {}
+    filled = dict.fromkeys(str(key) for _, row in rows for key, value in row.items() if _holds(value))
+    guess = guess_columns([*filled]) if layout is None else {}
     is_whole = {"question", "answer"} <= guess.keys()
     try:
         found, inside = _find_layout(rows, layout, name)
@@ -442,14 +453,15 @@ def _question(layout: Layout, row: Fields) -> _Question:
     text = _question_text(asked)
     if not text:
         raise BadField(field, f"holds no question, seen {short_repr(asked)}; write the question as text")
-    beside, context = row.first(layout.context)
+    beside, context = row.first([name for name in layout.context if name != field])
     if isinstance(context, list | Mapping):
         context = "\n\n".join(texts_in(context))
         if row.at(beside) and not context:
             raise BadField(
                 beside, f"holds no text, seen {short_repr(row.at(beside))}; write it as text, or take it out"
             )
-    prompt = f"{context.strip()}\n\n{text}".strip() if isinstance(context, str) else text
+    is_beside = isinstance(context, str) and context.strip() not in text
+    prompt = f"{context.strip()}\n\n{text}" if is_beside else text
     truth = _right_answer(layout, row, text)
     if truth is None:
         names = (*layout.right, *layout.answer, *layout.accept, *layout.values, *layout.items)
@@ -470,11 +482,16 @@ def _right_answer(layout: Layout, row: Fields, question: str) -> dict[str, Any] 
     """Return the truth of a row, a choice where answer columns are still to be read, None if it has neither."""
     if row.all(layout.right) and row.all(layout.wrong):
         return _shuffled_choice(layout, row, question)
+    field, scores = row.first(layout.scores)
+    if isinstance(scores, Mapping):
+        options = [*scores]
+        check_options(field, options)
+        return Choice(options, [], {field: [option for option in options if scores[option]]}, is_inline=False)
     answer = row.first(layout.answer)[1]
     if answer is not None and not isinstance(answer, Mapping):
         if choice := _choice(layout, row, question):
             return choice
-        said = option_text(answer).casefold().rstrip(".")
+        said = "".join(texts_in(answer)).casefold().rstrip(".")
         if word := {option.casefold(): option for option in layout.fixed}.get(layout.words.get(said, said)):
             return {"kind": "choice", "value": word, "options": [*layout.fixed]}
     if layout.impossible and str(row.at(layout.impossible)).casefold() == "true":
@@ -506,6 +523,8 @@ def _choice(layout: Layout, row: Fields, question: str) -> Choice | None:
     answers, is_inline = row.all(layout.answer), False
     field, listed = row.first(layout.options)
     options, labels = listed_options(listed)
+    if len(options) == 1 and isinstance(listed, str):  # as Inspect reads a CSV file
+        options = [part.strip() for part in listed.split(",")]
     if len(options) < 2 and not isinstance(listed, list):
         names = next((names for names in layout.each if names[0] in row and len(row.all(names)) > 1), ())
         columns = row.all(names)
@@ -538,8 +557,10 @@ def _term_truth(layout: Layout, row: Fields) -> dict[str, Any]:
             problem = f"is no number, seen {wordings[0]!r}, and its unit is {unit!r}"
             raise BadField(field, problem, number_in(wordings[0]))
         if number is not None:
-            unit = unit or str(number[2] or number[3] or "")
-            return {"kind": "number", "value": number[1].replace("−", "-"), **({"unit": unit} if unit else {})}
+            unit, value = unit or str(number[2] or number[3] or ""), number[1].replace("−", "-")
+            if unit in LARGE:
+                unit, value = "", f"{float(value.replace(',', '')) * LARGE[unit]:.15g}"
+            return {"kind": "number", "value": value, **({"unit": unit} if unit else {})}
         if min(len(each.split()) for each in wordings) > layout.longest:
             return {"kind": "rubric", "items": wordings[:1]}
     return {"kind": "term", "accept": wordings}
@@ -586,8 +607,8 @@ def _set_row(
     if said is None and (derived := DERIVED.fullmatch(str(fields.first(layout.accept)[1] or "").strip())):
         said = derived[1]
     explanation = said.strip() if isinstance(said, str) else ""
-    if read_lines(explanation).answer is not None:
-        explanation = ""  # an answer line in an explanation would be read as a second answer
+    if (lines := read_lines(explanation)).answer is not None:  # it would be read as a second answer
+        explanation = lines.explanation if read_lines(lines.explanation).answer is None else ""
     tags = [str(tag).strip() for tag in fields.all(layout.tags).values() if isinstance(tag, str | int)]
     row = {
         "id": row_id,

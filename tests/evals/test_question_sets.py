@@ -269,14 +269,14 @@ def right_in(row: dict) -> object:
 def test_files_are_read_as_their_publishers_lay_them_out(tmp_path):
     wrong = []
     for name, case in LAYOUTS.items():
-        wanted = {key: case[key] for key in ("found", "right", "asks", "unread", "columns") if key in case}
+        wanted = {key: case[key] for key in ("found", "right", "asks", "explains", "unread", "columns") if key in case}
         try:
             made = imported(layout_file(tmp_path, case), case.get("layout"), answers_from=case.get("from"))
         except LabError as error:
             wrong.append(f"{name}: {error}")
             continue
         seen = {"found": made.layout, "right": [right_in(row) for row in made.rows], "unread": made.unread}
-        seen["asks"] = made.rows[0]["prompt"]
+        seen |= {"asks": made.rows[0]["prompt"], "explains": made.rows[0].get("explanation")}
         seen["columns"] = {role: made.columns[role] for role in case.get("columns", ())}
         told = {key: seen[key] for key in wanted}
         wrong += [] if told == wanted else [f"{name}: {told}"]
@@ -306,6 +306,10 @@ def test_numbered_columns_that_look_like_options_are_not_passed_over(tmp_path):
     (file := tmp_path / "x.csv").write_text("question,pick1,pick2,pick3,label\nWhich?,x,y,z,2\nAnd this?,x,y,z,0\n")
     with pytest.raises(LabError, match="pick1, pick2, pick3 of x look like options"):
         imported(file)
+    with pytest.raises(LabError, match="the columns options of x look like options"):
+        imported(
+            put(tmp_path / "x.jsonl", {"instruction": "Which is a base?", "options": ["HCl", "NaOH"], "output": "NaOH"})
+        )
     columns = {"question": ["question"], "answer": ["label"]}
     assert [right_in(row) for row in imported(file, columns=columns).rows] == [2, 0]
 
