@@ -269,9 +269,10 @@ def page_gutters(pages: Sequence[Sequence[TableRow]]) -> list[list[float]]:
 
     def of_page(places: Sequence[float]) -> Iterator[float]:
         for group in common:
+            middle = median(group)
             near = [place for place in places if group[0] <= place <= group[-1]]
             if near or len(group) > 0.15 * len(pages):
-                yield median(near or group)
+                yield min(near, key=lambda place: abs(place - middle), default=middle)
 
     return [list(of_page(places)) for places in own]
 
