@@ -353,6 +353,8 @@ def outline_of_jats(articles: list[Element]) -> Outline:
         filter(None, (one_line(meta.find(f"title-group/{part}")) for part in ("article-title", "subtitle")))
     )
     abstract = _abstract(meta, article.get("lang", ""))
+    if abstract is not None and (own := abstract.find("title")) is not None and role_of(one_line(own)) == "abstract":
+        abstract.remove(own)
     subjects = (one_line(each) for each in meta.findall("article-categories//subject"))
     found = Outline(
         title=title,
@@ -411,17 +413,17 @@ def _notes(articles: list[Element], abstract: Element | None, found: Outline) ->
 
 
 def _date(meta: Element) -> date | None:
-    """Return the earliest date of publication that is whole; a missing month or day counts as the first."""
-    found = []
+    """Return the earliest date of publication of those that say most; a missing month or day counts as the first."""
+    found: list[tuple[int, date]] = []
     for each in meta.findall("pub-date"):
         parts = [one_line(each.find(name)) for name in ("year", "month", "day")]
         numbers = [int(part) if part.isascii() and part.isdigit() else 1 for part in parts]
         if parts[0]:
             try:
-                found.append(date(*numbers))
+                found.append((parts.count(""), date(*numbers)))
             except ValueError:
                 continue
-    return min(found, default=None)
+    return min(found)[1] if found else None
 
 
 def _name(element: Element) -> str:

@@ -191,6 +191,7 @@ class TextLine:
 
 
 TableRow = tuple[Word, ...]
+LABEL = re.compile(r"(?:Fig(?:ure|\.)?|Table|Scheme) S?\d+[A-Z]?", re.I)
 
 
 def _cells(row: Sequence[Word]) -> list[list[Word]]:
@@ -227,7 +228,18 @@ def table_rows(words: Sequence[Word]) -> list[TableRow]:
             row += piece
         else:
             rows.append(piece)
-    return [tuple(sorted(row, key=lambda each: each.left)) for row in rows]
+    return [_with_stops(sorted(row, key=lambda each: each.left)) for row in rows]
+
+
+def _with_stops(row: Sequence[Word]) -> TableRow:
+    """Return a row with a full stop behind each bold label that has none: "Table 1 Sample" begins a caption as "Table 1. Sample" does."""
+    words = list(row)
+    for at, (word, number, after) in enumerate(zip(row, row[1:], row[2:], strict=False)):
+        is_first = not at or word.left - row[at - 1].right > CELL * word.height
+        is_bold = "bold" in word.style and "bold" in number.style and after.text[:1].isupper()
+        if is_first and is_bold and LABEL.fullmatch(f"{word.text} {number.text}"):
+            words[at + 1] = replace(number, text=f"{number.text}.")
+    return tuple(words)
 
 
 def _on_line(one: Word, other: Word) -> float:
