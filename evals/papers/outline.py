@@ -98,7 +98,7 @@ def outline_of(blocks: Sequence[Block], title: str = "") -> Outline:
 
     What stands before the first heading is the abstract, if it is long and there is no other, and authors and
     addresses; without a heading it is all there is. Headings right below Abstract are its parts up to the one that says
-    again what one of them does; an abstract that is too long ends with its keywords.
+    again what one of them does; an abstract ends with its keywords.
     """
     parts: list[tuple[str, list[Block]]] = [("", [])]
     figures: list[Figure] = []
@@ -123,15 +123,23 @@ def outline_of(blocks: Sequence[Block], title: str = "") -> Outline:
         below = _parts_of_abstract(named)
         abstract = [each for name, members in below for each in (Block("heading", name, 2), *members)]
         named = named[len(below) :]
-    elif abstract and sum(len(each.text) for each in abstract) > LONGEST_ABSTRACT:
-        end = next((n for n, each in enumerate(abstract, 1) if KEYWORDS.match(each.text)), len(abstract))
+    elif abstract:
+        is_end = (n for n, each in enumerate(abstract) if n and KEYWORDS.match(each.text))
+        end = next(is_end, len(abstract)) + 1
         abstract, rest = abstract[:end], abstract[end:]
-        named.insert(0, (UNNAMED, rest))
+        if any(len(each.text.split()) >= LONG_PARAGRAPH for each in rest):
+            named.insert(0, (UNNAMED, rest))
+        else:
+            front = [*front, *rest]
     if abstract:  # addresses of the authors may be printed between its heading and its text
         lead = next((n for n, each in enumerate(abstract) if "@" not in each.text or _is_prose(each.text)), 0)
         front, abstract = [*front, *abstract[:lead]], abstract[lead:]
     if abstract is None:
         abstract = [each for each in front if named and len(each.text.split()) >= LONG_PARAGRAPH]
+        if sum(len(each.text) for each in abstract) > LONGEST_ABSTRACT:  # a paper without headings
+            at = front.index(abstract[0])
+            front, abstract, rest = front[:at], abstract[:1], front[at + 1 :]
+            named.insert(0, (UNNAMED, rest))
         page = front[0].page if front else None
         front = [replace(each, page=page) for each in front if each not in abstract] if abstract else front
     whole = _section("", abstract)

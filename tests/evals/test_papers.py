@@ -96,6 +96,12 @@ def test_a_collection_of_one_article_is_that_article_and_letters_to_its_authors_
     assert article.title == "Sleep in Drosophila" and "SECRET" not in article.model_dump_json()
 
 
+def test_the_first_paragraph_of_a_long_paper_without_headings_is_its_abstract():
+    first, rest = "One mouse flew. " * 25, "Another one stayed. " * 200
+    article = read_article(f"# T\n\n{first}\n\n{rest}\n\n## Acknowledgements\n\nThanks.".encode(), "a.md")
+    assert (article.abstract, named(article)) == (first.strip(), ["Main text", "Acknowledgements"])
+
+
 def jats(body="", meta="", back=""):
     title = "<title-group><article-title>T</article-title></title-group>"
     front = f"<front><article-meta>{title}{meta}</article-meta></front>"
