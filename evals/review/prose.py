@@ -25,10 +25,13 @@ from evals.review.clean import (
 TITLES = {grade: frozenset(words) for grade, words in LABELS["titles"]["severity"].items()}
 TITLE_NOUNS, TITLE_FAULTS, TITLE_OTHERS = (frozenset(LABELS["titles"][each]) for each in ("nouns", "faults", "others"))
 _NUMBER = r"(?:\d{1,3}(?:\.\d{1,2}){0,2}(?-i:[a-z])?|[a-z]|[ivx]{2,5})"
+_PLACE = r"(?:(?:p(?:ages?|p)?|l(?:ines?|l)?|fig(?:ures?|s)?|tables?)\.?\s?\d{1,5}(?-i:[a-z]?)(?:\s?[-–,]\s?\d{1,5})*[,;]?\s?){1,3}[:–-]\s"
+"""Where in a paper a comment belongs, as "P3 L12:", "Page 4, line 20:" or "Fig. 3:"."""
 BULLET = re.compile(
     r"^(?P<indent>\s*)(?:\#{1,6}\s+)?[*_]{0,3}(?:"
+    rf"(?={_PLACE})|"
     rf"(?:[-*•–+‣▪◦]|(?:(?:{NOUNS})\s+|(?-i:[A-Z])(?=\d))?\#?[(\[]?(?!(?-i:[A-Z]\.\s+[a-z]))(?P<number>{_NUMBER})"
-    r"(?:[.:)\]]{1,2}|\s*[-–—](?=\s))[*_]{0,3})\s+"
+    r"(?:[.:)\]/]{1,2}|\s*[-–—](?=\s))[*_]{0,3})\s+"
     r"|(?-i:[A-Z])?(?P<bare>\d{1,2}(?:\.\d{1,2}){1,2}|\d{1,2}(?-i:[a-z]))\s+(?=(?-i:[A-Z])|[\"“‘*])"
     rf"|(?=[(\[]?(?:{SEVERITY_WORDS})[)\]]?\s+(?:(?:{NOUNS})\s*)?(?:no\.?\s*)?\#?\d{{1,2}}[*_]{{0,3}}{END})"
     r"|(?:[・●]|\d{1,3}[.)](?=[\u3040-\u9fff])|[（(]?\d{1,3}[、．）]|[①-⑳])\s*)(?P<rest>\S.*)$",
@@ -50,6 +53,12 @@ _INLINE = re.compile(
     rf"(?:^|(?<=[.:;?!])\s+(?:and\s+)?)[(\[]?(?P<number>{_NUMBER})[.)\]]{{1,2}}\s+(?=[\"“‘*]?\w)", re.IGNORECASE
 )
 _TAG = re.compile(r"</?(?:b|i|u|p|em|strong|h[1-6]|ul|ol|li|br|div|span)\b[^<>]*>", re.IGNORECASE)
+_ALONE = re.compile(r"^(\s*[(\[]?\d{1,3}[.)\]/]{1,2})\s*\n(?=.*\w)", re.MULTILINE)
+"""A number on a line of its own."""
+_FORM = re.compile(
+    r"\A.*^\d\. Review Comments to the Author\b|^\d\. PLOS authors have the option.*\Z", re.MULTILINE | re.DOTALL
+)
+"""What stands around the comments in the form of PLOS."""
 _LIST_TAG = re.compile(r"<li\b[^<>]*>\s*", re.IGNORECASE)
 _QUOTED = re.compile(r'^"([^"]*)"$')
 _BRACKETED = re.compile(r"(?<=\w)\s*\([^()]*\)")
@@ -126,7 +135,8 @@ def prose_items(text: str) -> list[Candidate]:
     """
     if rows := list(_table(text)) or _blocks(text):
         return rows
-    parts = [part for part in _parts(_TAG.sub("", _LIST_TAG.sub("- ", text)).splitlines()) if part.is_kept]
+    text = _ALONE.sub(r"\1 ", _FORM.sub("", _TAG.sub("", _LIST_TAG.sub("- ", text))))
+    parts = [part for part in _parts(text.splitlines()) if part.is_kept]
     read = [(part, *_points(part)) for part in parts]
     listed = {part.number for part, points, _ in read if points}  # paragraphs beside a list only lead to it
     found: list[Candidate] = []
