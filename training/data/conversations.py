@@ -394,7 +394,7 @@ def _turn(where: str, value: object) -> Turn:
     content_key = "value" if "value" in turn and "content" not in turn else "content"
     content = turn.get(content_key)
     content = _text(f"{where}.{content_key}", content, may_be_empty=role == "system")
-    weight = turn.get("weight", 1)
+    weight = turn.get("weight", turn.get("loss_weight", 1))
     if weight not in (0, 1):
         raise Unusable(f"{where}.weight", "is a weight other than 0 (not learned) and 1", weight)
     thoughts = {key: _text(f"{where}.{key}", turn[key]) for key in REASONING if role == "assistant" and turn.get(key)}
@@ -423,7 +423,7 @@ def _text(where: str, value: object, *, may_be_empty: bool = False) -> str:
         texts = []
         for part in value:
             is_part = isinstance(part, Mapping) and part.get("type", "text") == "text"
-            text = part.get("text") if is_part else None
+            text = part.get("text", part.get("value")) if is_part else None
             if not isinstance(text, str):
                 raise Unusable(where, "holds a part that is no text", part)
             texts.append(text)

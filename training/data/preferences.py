@@ -182,7 +182,8 @@ def _preference(row: Mapping[str, Any]) -> Preference:
     if lacking := next((name for name in PAIR if row.get(name) is None), None):
         is_kto = "label" in row or "kto_tag" in row
         what = "answers marked as wanted or not are no pairs" if is_kto else "rows with one answer are no pairs"
-        raise Unusable(lacking, f"is missing; {what}: give them to `assay train {'kto' if is_kto else 'sft'}`")
+        told = f"is missing among {', '.join(row)}; call the better answer chosen, the other rejected; {what}"
+        raise Unusable(lacking, f"{told}: give them to `assay train {'kto' if is_kto else 'sft'}`")
     return _record(row, {name: name for name in PAIR})
 
 
