@@ -267,7 +267,8 @@ def read_annotations(
                     raise BadRow(path, number, "notes", told)
                 annotations.append(given)
     except KeyError as error:
-        raise BadRow(path, number + 1, str(error.args[0]), "is missing") from error
+        told = f"is missing; name the fields as `assay prefs export --format {layout}` writes them"
+        raise BadRow(path, number + 1, str(error.args[0]), told) from error
     except ValidationError as error:
         field, problem, _ = first_problem(error)
         raise BadRow(path, number, field, problem) from error
