@@ -99,6 +99,7 @@ class Layout(BaseModel):
     items: tuple[str, ...] = ()
     impossible: str = ""
     unit: str = ""
+    limits: tuple[str, ...] = ()
     longest: int = 0
 
 
@@ -414,7 +415,7 @@ def _rows_in(value: Any, steps: Sequence[str], above: Mapping[str, Any]) -> Iter
         if step.startswith("{") and value and all(isinstance(each, Mapping) for each in value.values()):
             for key, each in value.items():
                 yield from _rows_in(each, rest, {**above, step.strip("{}"): key})
-        elif isinstance(value.get(step), list):
+        elif isinstance(value.get(step), list | Mapping):
             texts = {key: each for key, each in value.items() if isinstance(each, str | int | float)}
             yield from _rows_in(value[step], rest, {**above, **texts})
         else:
@@ -560,7 +561,11 @@ def _term_truth(layout: Layout, row: Fields) -> dict[str, Any]:
             unit, value = unit or str(number[2] or number[3] or ""), number[1].replace("−", "-")
             if unit in LARGE:
                 unit, value = "", f"{float(value.replace(',', '')) * LARGE[unit]:.15g}"
-            return {"kind": "number", "value": value, **({"unit": unit} if unit else {})}
+            numbers = [str(each) for each in (*row.all(layout.limits).values(), value)]
+            is_bounded = len(numbers) > 1 and all(re.fullmatch(r"-?\d+(?:\.\d+)?", each) for each in numbers)
+            distance = max(abs(float(each) - float(numbers[-1])) for each in numbers) if is_bounded else 0
+            told = {"unit": unit, "tolerance": f"{distance:.6g}" if distance else ""}
+            return {"kind": "number", "value": value} | {name: each for name, each in told.items() if each}
         if min(len(each.split()) for each in wordings) > layout.longest:
             return {"kind": "rubric", "items": wordings[:1]}
     return {"kind": "term", "accept": wordings}

@@ -34,10 +34,10 @@ INLINE = (
 )
 """Beginnings of options inside a question: on lines of their own, else after a blank or bracket."""
 LETTER = re.compile(r"\W*(?:option|answer|choice)?\W*([a-z])\W*", re.IGNORECASE)
-OWN_LETTER = re.compile(r"\s*\(?([A-Ja-j])\s?([).:、．])")
+OWN_LETTER = re.compile(r"\s*\(?([A-Ja-j])\s?([).:、．]|(?<=\s))")
 SEPARATORS = ("|", "\n", ";")
 """What stands between the options in one cell: the first that is there."""
-OPTION_TEXT = ("text", "value", "option", "content")
+OPTION_TEXT = ("text", "value", "option", "content", "atext")
 NO_ANSWER = "Take rows without an answer out first"
 
 
@@ -95,7 +95,7 @@ class Choice(NamedTuple):
         """The options without the letters that they begin with, such as (A), (B), or A., B., C. of three or more."""
         found = [OWN_LETTER.match(option) for option in self.options]
         letters = "".join(match[1].upper() for match in found if match)
-        is_lettered = len(self.options) > 2 or not any(match and match[2] == "." for match in found)
+        is_lettered = len(self.options) > 2 or not any(match and match[2] in (".", "") for match in found)
         if not is_lettered or letters != LETTERS[: len(self.options)]:
             return self.options
         bare = [OWN_LETTER.sub("", option, count=1).strip() for option in self.options]
@@ -146,7 +146,7 @@ def listed_options(value: Any) -> tuple[list[str], list[str]]:
         pairs = list(value.items())
     elif isinstance(value, list):
         rows = [Fields(each if isinstance(each, Mapping) else {"text": each}) for each in value]
-        pairs = [(row.first(("label", "key", "letter", "id"))[1], row.first(OPTION_TEXT)[1]) for row in rows]
+        pairs = [(row.first(("label", "key", "letter", "id", "aid"))[1], row.first(OPTION_TEXT)[1]) for row in rows]
     else:
         return [], []
     known = [(label, option_text(option)) for label, option in pairs if option is not None]

@@ -269,7 +269,11 @@ def right_in(row: dict) -> object:
 def test_files_are_read_as_their_publishers_lay_them_out(tmp_path):
     wrong = []
     for name, case in LAYOUTS.items():
-        wanted = {key: case[key] for key in ("found", "right", "asks", "explains", "unread", "columns") if key in case}
+        wanted = {
+            key: case[key]
+            for key in ("found", "right", "asks", "explains", "within", "unread", "columns")
+            if key in case
+        }
         try:
             made = imported(layout_file(tmp_path, case), case.get("layout"), answers_from=case.get("from"))
         except LabError as error:
@@ -277,6 +281,8 @@ def test_files_are_read_as_their_publishers_lay_them_out(tmp_path):
             continue
         seen = {"found": made.layout, "right": [right_in(row) for row in made.rows], "unread": made.unread}
         seen |= {"asks": made.rows[0]["prompt"], "explains": made.rows[0].get("explanation")}
+        seen["within"] = getattr(question_row(made.rows[0]).truth, "tolerance", None)
+        seen["within"] = seen["within"] and seen["within"].absolute
         seen["columns"] = {role: made.columns[role] for role in case.get("columns", ())}
         told = {key: seen[key] for key in wanted}
         wrong += [] if told == wanted else [f"{name}: {told}"]

@@ -217,6 +217,10 @@ def _record(row: Mapping[str, Any], columns: Mapping[str, str]) -> Preference:
         found = {name: question_turns(row, (asked, columns[name])) for name in answers}
         question = next(iter(found.values()))[:-1]
         answers = {name: turns[-1:] for name, turns in found.items()}
+    if isinstance(question, str) and all(
+        isinstance(turns, list) and turns[0]["role"] == "user" for turns in answers.values()
+    ):
+        question = None  # it stands in both answers, too, as in UltraFeedback
     if isinstance(question, list):
         question = with_system(row, question)
         answers = {
