@@ -29,6 +29,8 @@ ROUNDED_CREDIT = 0.5
 T = TypeVar("T")
 Outcome = Literal["correct", "incorrect", "contradictory", "no_claim"]
 BRITISH = re.compile(r"(?<=\w\w)ou(?=r(?:s|ed|ing|al)?\b)|a(?=e[a-z]{2})|\bo(?=e[a-z]{2})|(?<=f)o(?=et)", re.IGNORECASE)
+HYPHEN = re.compile(r"(?<=\w)-")
+"""One within a name; before a number it is a sign."""
 BEFORE_DIGIT = re.compile(r"(?<=[A-Za-z]{2})(?=\d)")
 SIGN = re.compile(r"(?<![\w.)])[-−](?=\.?\d)")
 TEXT = re.compile(r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}")
@@ -318,7 +320,7 @@ def _table(options: Iterable[str], aliases: Mapping[str, tuple[str, ...]]) -> di
     for source in (own, aliases, shared):
         for option in options:
             for wording in source.get(option, ()):
-                for form in (wording, wording.replace("-", ""), BEFORE_DIGIT.sub(" ", wording)):  # IL-6 and IL6
+                for form in (wording, HYPHEN.sub("", wording), BEFORE_DIGIT.sub(" ", wording)):  # IL-6 and IL6
                     found.setdefault(normalise(form), option)
     for wording, option in list(found.items()):  # "hydrolase" for "hydrolases", "red blood cells" for "red blood cell"
         if len(wording) > 5 and wording[-1] == "s" and wording[-2] not in "sui":
