@@ -9,7 +9,9 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,13 +26,13 @@ from evals.schema.questions import Sampling
 from tests.examples import write_examples
 from tests.models import tiny_llama
 from tests.training.families.bases import described
-from tests.training.runs import SFT, answered_in_lines, ready, settings_file, train
+from tests.training.runs import SFT, answered_in_lines, ready, settings_file
+from training import sft
 from training.data.tokens import marks_of, sequences_of, turn_end
 from training.models.base import find_base, load_tokenizer
 from training.models.chain import check_chain, load_chain
 from training.models.export import export
 from training.serve.server import ChainServer
-from training.sft import build_trainer
 
 pytestmark = [pytest.mark.network, pytest.mark.timeout(900)]
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "chat.yaml").read_text(encoding="utf-8"))
@@ -83,15 +85,17 @@ def _of_mistral(place: Path) -> Path:
     return made
 
 
-def base_with(folder: Path, name: str) -> Path:
-    """Write a model of one narrow layer under a real tokenizer."""
+@pytest.fixture(scope="module", params=CASES["real"])
+def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Any]]:
+    """A model of one narrow layer under a real tokenizer, and what is known of that."""
+    name, folder = request.param, tmp_path_factory.mktemp("real")
     tokenizer = AutoTokenizer.from_pretrained(fetched(name), local_files_only=True)
     if kind := CASES["real"][name].get("template"):
         tokenizer.chat_template = described()["tokenizers"][kind]["template"]
     small = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
     tiny_llama(tokenizer, **small).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return folder
+    return folder, CASES["real"][name]
 
 
 def starts(ids: object, tokenizer: PreTrainedTokenizerBase) -> int:
@@ -99,22 +103,23 @@ def starts(ids: object, tokenizer: PreTrainedTokenizerBase) -> int:
     return [int(token) for token in ids].count(tokenizer.bos_token_id) if tokenizer.bos_token else 0  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("name", CASES["real"])
-def test_marks_of_a_real_tokenizer_are_refused_and_other_texts_are_not(name: str, tmp_path: Path):
-    tokenizer = load_tokenizer(find_base(str(base_with(tmp_path / "model", name))))
+def test_marks_of_a_real_tokenizer_are_refused_and_other_texts_are_not(real: tuple[Path, Mapping[str, Any]]):
+    tokenizer = load_tokenizer(find_base(str(real[0])))
     marks = marks_of(tokenizer)
     texts = [row.prompt for row in DATASETS["kmp-train"]()] + CASES["plain"]
     assert [text for text in texts if marks.find_in(text, tokenizer)] == []
-    missed = [mark for mark in CASES["real"][name]["marks"] if marks.find_in(f"So{mark}\nAnd", tokenizer) != mark]
+    missed = [mark for mark in real[1]["marks"] if marks.find_in(f"So{mark}\nAnd", tokenizer) != mark]
     assert missed == []
 
 
-@pytest.mark.parametrize("name", CASES["real"])
-def test_a_real_tokenizer_is_trained_asked_served_and_exported_with_the_same_tokens(name: str, tmp_path: Path):
-    told = CASES["real"][name]
-    base_with(tmp_path / "model", name)
+def test_a_real_tokenizer_is_trained_asked_served_and_exported_with_the_same_tokens(
+    real: tuple[Path, Mapping[str, Any]], tmp_path: Path
+):
+    base, told = real
     write_examples(tmp_path / "rows.jsonl", answered_in_lines(2))
-    file = settings_file(tmp_path, {**SFT, "lora_targets": ["q_proj", "v_proj"], "output": str(tmp_path / "sft")})
+    file = settings_file(
+        tmp_path, {**SFT, "base": str(base), "lora_targets": ["q_proj", "v_proj"], "output": str(tmp_path / "sft")}
+    )
     begun = ready("sft", file)
     tokenizer, (row, *_) = begun.tokenizer, begun.data.trl_rows().values()
     sequence = sequences_of(row, tokenizer)["completion"]
@@ -122,11 +127,11 @@ def test_a_real_tokenizer_is_trained_asked_served_and_exported_with_the_same_tok
     assert tokenizer.decode([end]) == told["end"]
     assert end in sequence.ids[sequence.given :]
 
-    (batch,) = list(build_trainer(begun).get_train_dataloader())
+    (batch,) = list(sft.build_trainer(begun).get_train_dataloader())
     shown = [[int(token) for token in labels if token >= 0] for labels in batch["labels"]]
     assert list(sequence.ids[sequence.given :]) in shown
     assert all(end in labels for labels in shown)
-    train("sft", file)
+    sft.train(begun)
     assert [each.detail for each in check_chain(tmp_path / "sft") if not each.is_ok] == []
 
     chain = load_chain(tmp_path / "sft", "float32")
