@@ -1,40 +1,10 @@
-"""The page for people who see, hear and move otherwise: axe-core's rules on every tab, and the keyboard alone."""
-
-import subprocess
-import tarfile
+"""The page for people who see, hear and move otherwise: what moves under the hand, and the keyboard alone (axe-core's rules: test_looks.py)."""
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import open_tab, press, script, settle
+from tests.browser.pages import press, script
 from tests.browser.test_looks import SEE
-
-AXE = "axe-core@4.14.1"
-
-
-@pytest.fixture(scope="session")
-def axe(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("axe")
-    packed = subprocess.run(["npm", "pack", "--silent", AXE], cwd=folder, capture_output=True, text=True, check=True)
-    with tarfile.open(folder / packed.stdout.strip()) as archive:
-        return archive.extractfile("package/axe.min.js").read().decode()
-
-
-@pytest.mark.slow
-@pytest.mark.network
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_nothing_serious_on_any_tab(open_page, scripted_lab, tmp_path, axe, dark):
-    page = open_page(scripted_lab, dark=dark)
-    page.evaluate(axe)
-    found = {}
-    for name, see in SEE.items():
-        open_tab(page, name.partition(":")[0])
-        if see:
-            see(page, tmp_path)
-        settle(page)
-        found[name] = page.evaluate(script("violations"))
-    assert {name: each for name, each in found.items() if each} == {}
 
 
 @pytest.mark.slow

@@ -1,7 +1,10 @@
 """Every tab with something on it, on a desk and on a phone, by day and by night."""
 
 import json
+import os
 import re
+import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from tests.browser.test_review import paper_file
 
 READ = json.loads(Path(__file__).with_name("read.json").read_text(encoding="utf-8"))
 """For each tab, what a visitor reads on it."""
+AXE = "axe-core@4.14.1"
 LONG = "verylongword" * 30
 
 
@@ -115,13 +119,25 @@ def see_theme_and_keys(page):
     page.wait_for_function(f"{is_dark} !== {str(was_dark).lower()}")
 
 
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory):
+    """The script of axe-core; nothing where npm cannot fetch it, and in CI a failure."""
+    folder, line = tmp_path_factory.mktemp("axe"), ["npm", "pack", "--silent", "--fetch-retries", "0", AXE]
+    packed = subprocess.run(line, cwd=folder, capture_output=True, text=True, check="CI" in os.environ)
+    if packed.returncode:
+        return ""
+    with tarfile.open(folder / packed.stdout.strip()) as archive:
+        return archive.extractfile("package/axe.min.js").read().decode()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("width", "dark"), [(390, True), (1440, False)])
-def test_text_of_every_tab_stands_out_and_nothing_is_wider_than_the_page(
-    open_page, scripted_lab, tmp_path, width, dark
+def test_text_of_every_tab_stands_out_axe_finds_nothing_serious_and_nothing_is_wider_than_the_page(
+    open_page, scripted_lab, tmp_path, axe, width, dark
 ):
     page = open_page(scripted_lab, width=width, dark=dark)
+    page.evaluate(axe)
     found = {}
     for name, see in SEE.items():
         open_tab(page, name.partition(":")[0])
@@ -130,6 +146,8 @@ def test_text_of_every_tab_stands_out_and_nothing_is_wider_than_the_page(
         found[name] = flaws(page, READ[name])
         if undefined := page.evaluate(script("undefined")):
             found[name]["without a definition"] = undefined
+        if axe and (serious := page.evaluate(script("violations"))):
+            found[name]["axe"] = serious
     page.evaluate("""() => {
       const pill = document.querySelector('#model-status .pill');
       pill.className = 'pill loading';
