@@ -76,7 +76,7 @@ LETTER = pattern("letter")
 MORE = re.compile(
     r"(?:\W*(?:\band\b|\bor\b|[,;/&+])\W*(?:option |choice )?\(?[A-Za-z](?![\w'’]))+[\W_]*$", re.IGNORECASE
 )
-BEHIND = re.compile(r"\s*[).:;,\]}*$–—-]")
+BEHIND = re.compile(r"\s*[().:;,\]}*$–—-]")
 OF_SET = re.compile(r"(?<![\w'’-])(?:[B-HJ]|[AI](?=[\s*)]*(?:\Z|\n|(?:and|or|is|are)\b)|[\s*]*[).:,;*]))(?![\w'’+-])")
 """A letter that is an option's, not an article."""
 STATED_SET = pattern("stated_set")
@@ -356,6 +356,7 @@ def letters_verdict(expected: Expected, letters: list[int], rest: str, start: in
             "no_claim", "it names a letter, and the options of this question have none", is_letter=True
         )
     named = list(dict.fromkeys(expected.options[each] for each in letters if each < n_lettered(expected)))
+    rest = re.split(r"[.;]\s", rest.strip(MARKS + ".:;,-–—"))[0]
     named = list(dict.fromkeys((*named, *options_in(normalise(rest), expected.by_wording)[0])))
     reading = _verdict(expected, named[0]) if len(named) == 1 else contradictory_reading(named)
     return reading._replace(is_letter=True, claims=_claims([each.says for each in reading.claims], start, end))

@@ -168,6 +168,7 @@ DEGREES = re.compile(
 )
 UNIT_POWERS = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−–µμ", "-+0123456789--uu")
 NOISE = re.compile(r"</su[bp]>|<sub>|\\[ ,;:!]|\\(?:mathrm|text|textrm|rm)?(?![a-z])|[${}()\[\]~*_`]")
+BASE_PAIR = re.compile(r"\bbase[ -](pairs?)\b", re.IGNORECASE)
 PIECE = re.compile(
     r"\s*(?:(?P<over>/|\bper\b)\s*(?:(?P<of>\d[\d,]*)\s*(?=[^\W\d_]))?)?\s*(?P<name>[^\W\d_]+|[%‰])(?:\s*(?:\^|\*\*|<sup>)\s*)?(?P<power>[-+]?\d{1,2}(?!\d|[.,]\d))?"
 )
@@ -220,6 +221,7 @@ def read_unit(text: str) -> tuple[Unit | None, int]:
 
     A word that no table knows is a dimension of its own beside a "/": cells/mL, counts per embryo.
     """
+    text = BASE_PAIR.sub(lambda found: f"base{found[1]} ", text)
     plain = NOISE.sub(
         lambda found: " " * len(found[0]), JOIN.sub(lambda found: " " * len(found[0]), text.translate(UNIT_POWERS))
     )

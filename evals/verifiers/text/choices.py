@@ -554,6 +554,7 @@ STATED = re.compile(
     rf"|(?i:{ANSWER})(?i: (?:{BEHIND_ANSWER}))?(?i: ?(?:{IS})|：|:)+"
     r"|\b(?i:choose|select|pick|go with)(?i: option| answer| choice)?|\b(?i:option|choice)(?=[ (*]{1,3}[A-Z][)*]{0,3} is\b(?! (?i:not|wrong|incorrect|out|excluded|eliminated|ruled|false)\b)))"
     r"[\s:*_(\[{$\"'`\\]{0,8}(?P<letter>[B-HJ-Z]|[AI](?=[)*.,:;。，、\]}$\"'`]|\s*$|\s*\n)|A(?:(?<=(?i:option|choice) A)|(?<=(?i: is| be) A))(?= ))(?![\w'’+-])"
+    r"|\b(?i:so|thus|therefore|hence|leaves|leaving),? [(*_]{0,3}(?P<so>[A-J])[)*_]{0,3}(?=[.!]?\s*$)"
     r"|(?:^|(?<=[.!?] ))[(*_]{0,3}(?P<alone>[A-J])[)*_]{0,3}(?= is (?:the )?(?:most |only )?(?:correct|right|best)\b)",
     re.MULTILINE,
 )
