@@ -5,6 +5,7 @@ yielded as the sentence that says so.
 """
 
 import codecs
+import errno
 import hashlib
 import json
 import os
@@ -350,13 +351,18 @@ def write_whole(path: Path, text: str) -> None:
 @contextmanager
 def write_folder(target: Path) -> Generator[Path]:
     """Lend an empty folder of that name, which takes the place of `target` when the block ends; it goes where that fails."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as place:
-        (unfinished := Path(place) / target.name).mkdir()
-        yield unfinished
-        if target.exists():
-            target.rename(unfinished.with_name(f"{target.name}-before"))
-        unfinished.rename(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as place:
+            (unfinished := Path(place) / target.name).mkdir()
+            yield unfinished
+            if target.exists():
+                target.rename(unfinished.with_name(f"{target.name}-before"))
+            unfinished.rename(target)
+    except Exception as error:  # safetensors has an error of its own
+        if isinstance(error, LabError) or (full := os.strerror(errno.ENOSPC)) not in str(error):
+            raise
+        raise CannotWrite(f"cannot write {target}: {full}; make room, or name another folder") from error
 
 
 def notice_text(name: str) -> str:

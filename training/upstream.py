@@ -56,7 +56,7 @@ OWN_EXPERT = re.compile(r"\bexperts\.\d+\.")
 """In the name of a weight: an expert that is a layer of its own, and reads what is routed to it alone."""
 TOTALS = "totals.json"
 """In a checkpoint: the sum of the losses so far, which the log has means of, and the seconds they took."""
-TORCH_COULD_NOT_WRITE = "PytorchStreamWriter"
+TORCH_COULD_NOT_WRITE = ("PytorchStreamWriter", "inline_container.cc")
 """In the message of the RuntimeError that torch.save raises when the disk refuses."""
 
 
@@ -223,7 +223,7 @@ class SafeTrainer(Trainer):
                 write_whole(checkpoint / TOTALS, json.dumps({"loss_sum": losses, "seconds": self.seconds}))
                 seal(checkpoint)
         except (OSError, SafetensorError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and TORCH_COULD_NOT_WRITE not in str(error):
+            if isinstance(error, RuntimeError) and not any(each in str(error) for each in TORCH_COULD_NOT_WRITE):
                 raise
             raise failed_checkpoint(run, checkpoint, error) from error
         if self.args.should_save:

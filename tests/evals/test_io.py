@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from evals import worker
-from evals.errors import BadConfig, BadRow, LabError, UnreadableArticle
-from evals.io import Cache, NoRow, notice_text, read_rows
+from evals.errors import BadConfig, BadRow, CannotWrite, LabError, UnreadableArticle
+from evals.io import Cache, NoRow, notice_text, read_rows, write_folder
 from evals.papers import read_article
 from evals.papers.pdf import MOST_CHARACTERS
 from evals.questions.sets import plain_rows
@@ -269,3 +269,16 @@ def test_long_repetitions_of_a_model_or_a_paper_are_read_in_time_that_grows_with
     assert verify_answer(numbers, "How much is it?", "12-" * 10_000).verdict != "correct"
     assert len(read_article(b"a\n\n" * 20_000, "a.txt").sections[0].text) > 59_000
     assert time.process_time() - started < 30  # 2 on a free core; minutes before
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)"),  # of safetensors
+    ],
+)
+def test_a_folder_for_which_there_is_no_room_is_told_in_one_line_and_nothing_is_left(tmp_path, error):
+    with pytest.raises(CannotWrite, match=r"out: No space left on device; make room"), write_folder(tmp_path / "out"):
+        raise error
+    assert list(tmp_path.iterdir()) == []
