@@ -82,7 +82,9 @@ def read_preferences(
     for source in sources:
         table = _table(source, many)
         made_of = _preference if is_pair else _judged
-        name, rows = table.name.removeprefix("hub:"), usable(table, made_of, left_out, drops=None)
+        name, read = table.name.removeprefix("hub:"), usable(table, made_of, left_out, drops=None)
+        rows = {at: row for at, row in read.items() if row is not None}
+        left_out += Counter({"neither answer is better": len(read) - len(rows)})
         counts[name] = len(rows)
         held_out = [
             at for at, row in rows.items() if any(is_held_out(text, row.example_id) for text in _questions_of(row))
@@ -173,23 +175,54 @@ def _table(source: str, many: str) -> SourceRows:
     return read_table(f"{name}[:{count}]" if count else name)
 
 
-QUESTIONS = ("prompt", "conversations", "messages", "instruction", "question", "query")
+QUESTIONS = ("prompt", "conversations", "messages", "instruction", "question", "query", "input", "context")
 """Columns of what both answers answer, the first of them that a row has. All but a text in `prompt` become turns."""
+SIDE = re.compile(rf"((?:{'|'.join(ANSWERED)}|conversation)s?[ _-]?)([ab012])", re.IGNORECASE)
+"""A column of one of two answers: output_1, response_a."""
+VERDICTS = ("winner", "preference", "label", "better_response_id", "choice")
+"""Columns that name the better of two: 1, a, model_a, A>B."""
+STRENGTH = ("overall_preference", "preference_strength")
+"""Below 0 where the first of two is better, as in HelpSteer."""
+BETTER = re.compile(r"(?:[a-z]+[ _-])?([ab012])(?:\.0|>+[ab])?")
+TIE = re.compile(r"tie\b.*|both|neither|a=b|none")
 
 
-def _preference(row: Mapping[str, Any]) -> Preference:
-    """Return a pair in any of the forms as its record; Unusable if it is none."""
+def _preference(row: Mapping[str, Any]) -> Preference | None:
+    """Return a pair in any of the forms as its record, None for a tie; Unusable if it is none."""
+    if verdict := _verdict(row):
+        better, sides = verdict
+        others = [column for side, column in sides.items() if side != better]
+        return _record(row, dict(zip(PAIR, (sides[better], *others), strict=True))) if better else None
     if lacking := next((name for name in PAIR if row.get(name) is None), None):
         is_kto = "label" in row or "kto_tag" in row
         what = "answers marked as wanted or not are no pairs" if is_kto else "rows with one answer are no pairs"
-        told = f"is missing among {', '.join(row)}; call the better answer chosen, the other rejected; {what}"
+        told = f"is missing among {', '.join(row)}; call the better answer chosen, the other rejected, or name it in a column winner; {what}"
         raise Unusable(lacking, f"{told}: give them to `assay train {'kto' if is_kto else 'sft'}`")
     return _record(row, {name: name for name in PAIR})
 
 
-def _judged(row: Mapping[str, Any]) -> Preference:
+def _verdict(row: Mapping[str, Any]) -> tuple[str, dict[str, str]] | None:
+    """Return which of two answers side by side is better, "" for a tie, and their columns; None for other rows.
+
+    Unusable where a verdict names neither.
+    """
+    sides = {match[2].lower(): name for name in sorted(row) if (match := SIDE.fullmatch(name))}
+    column = next((name for name in (*STRENGTH, *VERDICTS) if row.get(name) is not None), None)
+    if column is None or len(sides) != len(PAIR) or row.get("chosen") is not None:
+        return None
+    said = str(row[column]).casefold()
+    if column in STRENGTH and re.fullmatch(r"-?\d(?:\.\d+)?", said):
+        return "" if float(said) == 0 else [*sides][float(said) > 0], sides
+    match = BETTER.fullmatch(said)
+    if TIE.fullmatch(said) or (match and match[1] in sides):
+        return match[1] if match else "", sides
+    told = f"says not which of {' and '.join(sides.values())} is better: write {' or '.join(sides)}, or tie"
+    raise Unusable(column, told, row[column])
+
+
+def _judged(row: Mapping[str, Any]) -> Preference | None:
     """Return an answer with its label in any of the forms as its record, or a pair; Unusable if it is neither."""
-    if row.get("chosen") is not None:
+    if row.get("chosen") is not None or _verdict(row):
         return _preference(row)
     label = row.get("label", row.get("kto_tag"))
     if label is None:
@@ -227,7 +260,7 @@ def _record(row: Mapping[str, Any], columns: Mapping[str, str]) -> Preference:
             name: [{"role": "assistant", "content": text}] if isinstance(text, str) and asked != "prompt" else text
             for name, text in answers.items()
         }
-    told = {name: row.get(name) for name in ("label", "margin", "example_id")}
+    told = {name: row.get(name) for name in ("margin", "example_id", *["label"][: len(columns) == 1])}
     told["margin"] = STRENGTHS.get(row.get("strength")) if told["margin"] is None else told["margin"]
     try:
         return Preference.model_validate({"prompt": question, "answers": answers, **told})
