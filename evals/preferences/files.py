@@ -40,6 +40,10 @@ FORMS: tuple[Form, ...] = get_args(Form)
 OPEN = "whose raters disagree, to be settled first"
 CHOICES: dict[str, tuple[str, ...]] = {"thumb": get_args(Thumb), "verdict": get_args(VerdictLabel)}
 TEXTS = ("corrected", "comment")
+SHOWN = ("question", "text", "stage", "chain", "system_prompt")
+PLAIN = ("rater", "state", "updated_at", *CHOICES, *TEXTS, "guidelines", "is_adjudication")
+RATING = "rating:"
+"""Columns of a table: of an answer, of an annotation, and before the name of a dimension."""
 TAKEN = (*CHOICES, *TEXTS, "reasons", "notes", "question", "answer", "raters")
 """Names in files and figures that no dimension may have."""
 
@@ -186,18 +190,16 @@ def _results(item: AnnotationItem, each: Annotation) -> Iterator[dict[str, Any]]
 
 def _csv(project: AnnotationProject, said: Said, names: Mapping[str, str]) -> FormatFiles:
     """Return a row per annotation, with the rater's name where it is known; reasons and notes are JSON."""
-    ratings = [f"rating:{each.name}" for each in project.guidelines.dimensions]
-    shown = ("question", "text", "stage", "chain", "system_prompt")
-    plain = ("rater", "state", "updated_at", *CHOICES, *TEXTS, "guidelines", "is_adjudication")
+    ratings = [f"{RATING}{each.name}" for each in project.guidelines.dimensions]
     rows = []
     for item, annotations in said:
         for each in annotations:
-            row = {"item": item.id} | {name: getattr(item, name) for name in shown}
-            row |= each.model_dump(mode="json", include=set(plain)) | {"rater_name": names.get(each.rater, "")}
+            row = {"item": item.id} | {name: getattr(item, name) for name in SHOWN}
+            row |= each.model_dump(mode="json", include=set(PLAIN)) | {"rater_name": names.get(each.rater, "")}
             row["reasons"] = json.dumps(each.reasons, ensure_ascii=False) if each.reasons else ""
             row["notes"] = json.dumps([note.model_dump() for note in each.notes]) if each.notes else ""
-            rows.append(row | {f"rating:{name}": value for name, value in each.ratings.items()})
-    text = table_text(["item", *shown, "rater_name", *plain, "reasons", "notes", *ratings], rows)
+            rows.append(row | {f"{RATING}{name}": value for name, value in each.ratings.items()})
+    text = table_text(["item", *SHOWN, "rater_name", *PLAIN, "reasons", "notes", *ratings], rows)
     return FormatFiles({"annotations.csv": text}, len(rows), {})
 
 
@@ -300,8 +302,9 @@ def _read_label_studio(path: Path) -> Read:
         for each in [*(task.get("annotations") or ()), *drafts]:
             by = each.get("completed_by", each.get("user"))
             state = "draft" if "is_draft" in each else "discarded" if each.get("was_cancelled") else "submitted"
+            rater = by.get("email") or by.get("id") if isinstance(by, Mapping) else by
             said: FileRow = {
-                "rater": str(by.get("email") or by.get("id") if isinstance(by, Mapping) else by),
+                "rater": "" if rater is None else str(rater),
                 "state": state,
                 "updated_at": each.get("updated_at") or each.get("created_at"),
                 "is_adjudication": bool(each.get("ground_truth")),
@@ -323,7 +326,7 @@ def _read_label_studio(path: Path) -> Read:
                 elif name == "reasons":
                     said[name] = value["choices"]
                 elif name in CHOICES:
-                    said[name] = value["choices"][0]
+                    said[name] = " and ".join(value["choices"])
                 else:
                     said["ratings"][name] = value.get("number", value.get("rating"))
             yield number, shown, said
@@ -369,22 +372,21 @@ def _read_csv(path: Path) -> Read:
     for name in ("question", "text", "rater"):
         if name not in table.columns:
             raise BadRow(path, 1, name, "is missing")
+    known = ("item", "rater_name", "reasons", "notes", *SHOWN, *PLAIN)
+    if foreign := next((each for each in table.columns if each not in known and not each.startswith(RATING)), None):
+        raise BadRow(path, 1, foreign, f"is none of {', '.join(known)}, {RATING}…; rename the column, or take it out")
     for number, cells in table.rows:
         if isinstance(cells, NoRow):
             raise BadRow(path, number, cells.field, cells.problem)
         row = {name: unescape_formula(cell) for name, cell in cells.items()}
-        shown = {name: row[name] for name in ("item", "stage", "chain", "system_prompt") if row.get(name)}
-        shown |= {"question": row.get("question", ""), "text": row.get("text", "")}
-        said: FileRow = {name: row[name] for name in ("updated_at", "guidelines", *CHOICES, *TEXTS) if row.get(name)}
-        said |= {"rater": row.get("rater", ""), "state": row.get("state") or "submitted"}
-        said["is_adjudication"] = (row.get("is_adjudication") or "").casefold() in ("true", "1")
-        said["ratings"] = {
-            name.removeprefix("rating:"): value for name, value in row.items() if name and name.startswith("rating:") and value
-        }  # fmt: skip
+        shown = {"question": "", "text": ""} | {name: row[name] for name in ("item", *SHOWN) if name in row}
+        said: FileRow = {"state": "submitted"} | {name: row[name] for name in PLAIN if name in row}
+        said["rater"] = row.get("rater", "").strip()
+        said["ratings"] = {name.removeprefix(RATING): row[name] for name in row if name.startswith(RATING)}
         if (reasons := row.get("reasons") or "").startswith("["):
             said["reasons"] = _cell(path, number, "reasons", reasons)
         else:  # as a person types them
-            said["reasons"] = [each for each in reasons.split("; ") if each]
+            said["reasons"] = [each for each in map(str.strip, reasons.split(";")) if each]
         said["notes"] = _cell(path, number, "notes", row.get("notes") or "[]")
         yield number, shown, said
 

@@ -198,9 +198,12 @@ PASSAGE = ("text", "page_content", "content")
 """What frameworks call the text of a passage that is an object."""
 ORIGIN = "ragas"
 ROLES = {"human": "user", "ai": "assistant"}
-MARK = r"\[\d{1,3}(?:\s*[,;]\s*\d{1,3})*\]"
-MARKS = re.compile(rf"\s*((?:{MARK}\s*)+)")
-MARKED_END = re.compile(rf"([.!?])\s*((?:{MARK}\s*)+)")
+NUMBER = r"\d{1,3}(?:\s*[-–]\s*\d{1,3})?"
+LINK = r"(?:†[^\]】]*|\^)?(?:\]{1,2}|】)(?:\(https?:[^\s()]*\))?"
+MARK = rf"(?:\[{{1,2}}|【)(?:\^|citation:\s*)?{NUMBER}(?:\s*[,;]\s*{NUMBER})*{LINK}"
+"""As models cite: [1, 2], [1-3], [[1]](https://…), [^1^], [citation:1], 【1†source】."""
+RUN = rf"[^\S\n]*({MARK}(?:[^\S\n]*{MARK})*)"
+MARKS, MARKED_END = re.compile(RUN), re.compile(rf"([.!?]){RUN}")
 OBJECTS = re.compile(r"\s*\[\s*[A-Za-z_][\w.]*\(")
 MARKUP = re.compile(r"<(?=/?(?:snippet|webpage|answer|tool)\w*[\s/>=])", re.IGNORECASE)
 
@@ -223,8 +226,8 @@ def ragas_record(row: Mapping[str, Any], number: int) -> dict[str, Any]:
             f"has no contexts; the passages of a question stand in one of {names} ([] where there are none)"
         )
     contexts, truths = _texts(row, "contexts"), _texts(row, "truth")
-    passages = (f"<snippet id=S{n}>{MARKUP.sub('‹', text)}</snippet>" for n, text in enumerate(contexts, 1))
-    wanted = [{"title": f"truth {n}", "description": f"Says what is true: {text}"} for n, text in enumerate(truths, 1)]
+    passages = (f"<snippet id=S{n}>{MARKUP.sub('‹', text)}</snippet>" for n, text in contexts.items())
+    wanted = [{"title": f"truth {n}", "description": f"Says what is true: {text}"} for n, text in truths.items()]
     return {
         "id": str(row.get("id") or f"row {number}"),
         "prompt": _turns(row[_column(row, "question")]),
@@ -237,7 +240,7 @@ def ragas_record(row: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 def ragas_case(row: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Return a row as a case of `assay refiner score`, with no limit on the ids or the words of a claim."""
-    record, (answer, *others) = ragas_record(row, number), _texts(row, "answer") or [""]
+    record, (answer, *others) = ragas_record(row, number), [*_texts(row, "answer").values()] or [""]
     if not _column(row, "answer") or others:
         raise ValueError(
             f"has {len(others) + 1 if others else 'no'} answer; it stands in {' or '.join(NAMES['answer'])}"
@@ -262,30 +265,31 @@ def _column(row: Mapping[str, Any], name: str) -> str:
 def _as_cited_answer(answer: str, row: Mapping[str, Any]) -> str:
     """Return an answer in the grammar, its sentences as claims."""
     text = MARKED_END.sub(r" \2\1 ", MARKUP.sub("‹", answer)).strip()
-    everything = "" if MARKS.search(text) else ",".join(f"S{n}" for n, _ in enumerate(_texts(row, "contexts"), 1))
+    everything = "" if MARKS.search(text) else ",".join(f"S{n}" for n in _texts(row, "contexts"))
     pieces = []
     for sentence in filter(WORD.search, SENTENCE_END.split(text)):
-        named = [f"S{n}" for marks in MARKS.findall(sentence) for n in re.findall(r"\d+", marks)]
+        spans = re.findall(r"(\d+)(?:\s*[-–]\s*(\d+))?", re.sub(LINK, "]", " ".join(MARKS.findall(sentence))))
+        named = [f"S{n}" for low, high in spans for n in range(int(low), int(high or low) + 1)]
         ids = ",".join(dict.fromkeys(named)) or everything
-        said = MARKS.sub("", sentence)
+        said = MARKS.sub("", sentence).strip()
         pieces.append(f"<snippet id={ids}>{said}</snippet>" if ids else said)
     return f"<answer>{' '.join(pieces)}</answer>"
 
 
-def _texts(row: Mapping[str, Any], name: str) -> list[str]:
-    """Return the texts of a cell: a list, or a list written as text by JSON, Python or NumPy; else the one text."""
+def _texts(row: Mapping[str, Any], name: str) -> dict[int, str]:
+    """Return the texts of a cell that are not empty, by their place: a list, or one written by JSON, Python or NumPy."""
     column = _column(row, name)
     value = row[column] if column else []
     if isinstance(value, str):
         value = _parse_list(value) if name != "answer" and value.strip().startswith("[") else [value]
     if isinstance(value, list):
         value = [
-            next((each[key] for key in PASSAGE if key in each), each) if isinstance(each, dict) else each
+            next((each[key] for key in PASSAGE if each.get(key)), each) if isinstance(each, dict) else each
             for each in value
         ]
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise ValueError(f"{column} holds neither a text nor a list of texts: {str(value)[:60]!r}")
-    return [each.strip() for each in value if each.strip()]
+    return {place: each.strip() for place, each in enumerate(value, 1) if each.strip()}
 
 
 def _parse_list(text: str) -> Any:

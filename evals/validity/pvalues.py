@@ -36,14 +36,14 @@ TEST = re.compile(
     | r{IN_BRACKETS.replace("KIND", "r")}
     | (?P<z>[zZ])
     | Q[\s-]?_?(?:[wWbBtTmMeE][a-z]*)?{IN_BRACKETS.replace("KIND", "q")}
-    | (?:[χΧꭓ]|[χΧꭓxXc]\s*\^?2|chi[\s_-]?(?:\^?2|squared?)|(?<=[\s(])2)\s*[(\[]\s*(?:d\.?f\.?\s*=\s*)?(?P<chi>{DF})\s*(?:[,;]\s*(?:[Nn]\s*=\s*)?{DF}\s*)?[)\]]
+    | (?:[χΧꭓ]|[χΧꭓxXc]\s*\^?2|[Cc]hi[\s_-]?(?:\^?2|squared?)|(?<=[\s(])2)\s*[(\[]\s*(?:d\.?f\.?\s*=\s*)?(?P<chi>{DF})\s*(?:[,;]\s*(?:[Nn]\s*=\s*)?{DF}\s*)?[)\]]
     | [χΧꭓ]_?(?P<chi_sub>\d{{2,4}})
-    | (?P<bare>[tr]|[χΧꭓX]\s*\^?2)
+    | (?P<bare>[tr]|[χΧꭓX]\s*\^?2|(?:[Cc]hi|X)-squared?)
     )\s*(?P<sign>[<=>])\s*[^\w\s.,;()<=>]{{0,3}}\s*(?P<value>{VALUE})
     (?(bare)\s*[,;]\s*(?:d\.?f\.?\s*=\s*(?P<df>{DF})|(?P<df_before>{DF})\s*d\.?f\.?))
     (?:\s*[,;]\s*(?:{BESIDE}\s*=\s*-?{VALUE}|9[05]\s*%\s*CI\s*[=:]?\s*[(\[][^()\[\]]{{3,40}}[)\]])){{0,3}}
     \s*(?:[,;(]|,?\s*(?:and|with))?\s*
-    (?:(?:[pP]\s*=\s*)?(?P<ns>n\.?s\b)|(?:(?:one|two|1|2)[\s-]?(?:tailed|sided)\s)?[pP](?:\s*-?\s*values?)?\s*(?P<p_sign>[<=>])\s*(?P<p>\d?\.\d+)(?:\s*[x×*]\s*10\s*\^?\{{?(?P<power>-\s*\d+)|[eE](?P<e>-?\d+))?(?!\.?\d|\s*[x×*·]\s*10))
+    (?:(?:[pP]\s*=\s*)?(?P<ns>n\.?s\b)|(?:(?:one|two|1|2)[\s-]?(?:tailed|sided)\s)?[pP](?:\s*-?\s*values?)?\s*(?P<p_sign>[<=>])\s*(?P<p>\d?\.\d+|\d(?=\s*[x×*]\s*10|[eE]-))(?:\s*[x×*]\s*10\s*\^?\{{?(?P<power>-\s*\d+)|[eE](?P<e>-?\d+))?(?!\.?\d|\s*[x×*·]\s*10))
     """,
     re.X,
 )
@@ -118,7 +118,7 @@ class Reported(NamedTuple):
 def recompute(article: Article) -> list[RecomputedTest]:
     """Return the tests of a paper whose p can be recomputed, in their order, each once."""
     parts = [f"{article.title}.\n{article.abstract}", *(each.text for each in article.sections)]
-    whole = "\n".join(parts)
+    whole = _plain("\n".join(parts))
     is_one_tailed, is_corrected, exact = (_first_match(each, whole) for each in (ONE_TAILED, CORRECTED, EXACT))
     found: dict[str, RecomputedTest] = {}
     for text in parts:
@@ -129,7 +129,7 @@ def recompute(article: Article) -> list[RecomputedTest]:
             if reported is None:
                 continue
             quote = " ".join(next((text[a:b] for a, b in spans if a <= match.start() < b), match[0]).split())
-            why = _first_match(EXACT, quote) or (exact if reported.kind == "z" else "")
+            why = _first_match(EXACT, _plain(quote)) or (exact if reported.kind == "z" else "")
             made = _finding(
                 reported,
                 " ".join(text[slice(*match.span())].split()),
@@ -268,7 +268,7 @@ def _kind(text: str, named: dict[str, str]) -> tuple[str, tuple[float, ...]]:
         read = {each for each in (digits[0] == "2" and digits[1:], digits[-1] == "2" and digits[:-1]) if each}
         return "χ", (float(read.pop()),) if len(read) == 1 else ()
     bare = named.get("df") or named.get("df_before")
-    kind = "χ" if "chi" in named or "q" in named or text[0] in "χΧꭓX" else text[0]
+    kind = "χ" if "chi" in named or "q" in named or text[0] in "χΧꭓXCc" else text[0]
     df = next((named[name] for name in ("t", "t_sub", "r", "q", "chi") if name in named), bare)
     return kind, (_number(df),) if df else ()
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from evals.errors import LabError, first_problem
 from evals.refine.bank import ids_for_testing, refiner_bank
 from evals.refine.cases import CheckedRecord
-from evals.refine.grammar import HARD, SOFT, TAG, Evidence, content, evidence_of, split_words
+from evals.refine.grammar import HARD, OPENING, SOFT, TAG, Evidence, content, evidence_of, split_words
 from evals.refine.judge import QUOTED
 from evals.refine.task import messages
 from evals.schema.refiner import (
@@ -86,7 +86,7 @@ def record_of(question: str, evidence: str, rubric: str = "") -> RefinerRecord:
     length = len(question) + len(evidence) + len(rubric)
     if length > LONGEST:
         raise LabError(say("refine.long", length=length, limit=LONGEST))
-    if "<snippet" not in evidence:
+    if not OPENING.search(evidence):
         found = enumerate(filter(None, map(str.strip, re.split(r"\n\s*\n", evidence))), 1)
         evidence = "\n".join(f"<snippet id=S{n}>{text}</snippet>" for n, text in found)
     for record in (*refiner_bank().test, *refiner_bank().train):

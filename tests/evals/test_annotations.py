@@ -230,9 +230,28 @@ def test_a_file_that_does_not_fit_is_refused_with_line_and_field(tmp_path):
         file.write_text(head + row + "\n", encoding="utf-8")
         with pytest.raises(LabError, match=words):
             read_annotations(file, "csv", PROJECT, ITEMS, NOON)
-    file.write_text("question,text\nwhy?,up\n", encoding="utf-8")
-    with pytest.raises(LabError, match="'rater'"):
-        read_annotations(file, "csv", PROJECT, ITEMS, NOON)
+    for table, words in TABLES["annotations: tables that do not fit"]:
+        file.write_text(table, encoding="utf-8")
+        with pytest.raises(LabError, match=words):
+            read_annotations(file, "csv", PROJECT, ITEMS, NOON)
+    file.write_text("question,text,rater,reasons\nwhy?,up, ann ,vague;too long\n", encoding="utf-8")
+    (typed,) = read_annotations(file, "csv", PROJECT, ITEMS, NOON).annotations
+    assert (typed.rater, typed.reasons) == ("ann", ("vague", "too long"))
+
+
+def test_of_label_studio_nobody_is_no_rater_and_two_verdicts_are_none(tmp_path):
+    file, wrong = tmp_path / "tasks.json", []
+    for by, choices, words in TABLES["annotations: what Label Studio writes"]:
+        region = {"from_name": "verdict", "to_name": "answer", "type": "choices", "value": {"choices": choices}}
+        said = [{"result": [region]} | by]
+        file.write_text(json.dumps([{"data": {"question": "why?", "answer": "up"}, "annotations": said}]))
+        try:
+            (found,) = read_annotations(file, "label-studio", PROJECT, ITEMS, NOON).annotations
+            told = f"{found.rater} {found.verdict}"
+        except LabError as error:
+            told = str(error)
+        wrong += [] if re.search(words, told) else [told]
+    assert not wrong, "\n".join(wrong)
 
 
 BRCA = ITEMS[0].model_copy(update={"id": "liver:z", "text": "🧬BRCA1 repairs DNA 🧬.", "question": "What does it do?"})

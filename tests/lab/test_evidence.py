@@ -10,6 +10,7 @@ import yaml
 
 from evals.errors import LabError
 from evals.refine.bank import refiner_bank
+from evals.refine.grammar import evidence_of
 from evals.refine.judge import HeuristicJudge, compare_words, missing
 from evals.refine.score import explain, prepare
 from evals.refine.task import messages
@@ -81,6 +82,8 @@ def test_a_record_of_our_own_is_known_by_what_it_says_and_plain_paragraphs_becom
     question, evidence, wanted = form_values(refiner_bank().train[0])
     made = record_of(f"{question} Why?", evidence, wanted)
     assert made.id.startswith("typed/") and made == record_of(f"{question} Why?", evidence, wanted)
+    page = record_of("Which way?", "<webpage id=W1>It is down.\n\nIt was up.</webpage>")
+    assert dict(evidence_of(page.tool_output)) == {"W1": "It is down.\n\nIt was up."}
     plain = record_of("Which way?", "It is down.\n\n  It was up, p < 0.05.\n")
     assert plain.tool_output == ("<snippet id=S1>It is down.</snippet>\n<snippet id=S2>It was up, p < 0.05.</snippet>")
 

@@ -65,6 +65,10 @@ def well_text(asked: Asked) -> str:
     return '{"verdicts": ' + str(asked.verdicts()).replace("'", '"') + "}"
 
 
+def unlike(asked: Asked) -> str:
+    return json.dumps({"verdicts": [{**row, "score": 1.5 - row["score"]} for row in asked.verdicts()]})
+
+
 def no_schema(asked: Asked) -> Reply:
     return (400, b"what is response_format?") if "response_format" in asked.body else well(asked)
 
@@ -80,6 +84,7 @@ MISSING: dict[str, Behaviour] = {
     "presence with an invented quote": changed(score=2, evidence_quote="OXPHOS is splendid"),
     "yes to the impossible": changed(score=2, evidence_quote="OXPHOS is down"),
     "verdicts that are only thought": lambda asked: says(f"<think>{well_text(asked)}"),
+    "a draft and other verdicts": lambda asked: says(f"{well_text(asked)}\nOn reflection: {unlike(asked)}"),
     "brackets without end": lambda asked: says('{"verdicts":' + "[" * 3000),
     "a body of brackets without end": lambda asked: (200, b'{"choices":' + b"[" * 3000),
     "no message": lambda asked: (200, b"{}"),
@@ -91,6 +96,7 @@ MENDED: dict[str, Behaviour] = {
     "good": well,
     "prose around it": lambda asked: says(f"Sure!\n```json\n{well_text(asked)}\n```\nAnything else?"),
     "a thought before it": lambda asked: says(f"<think>{{}}</think>{well_text(asked)}"),
+    "a thought between other marks": lambda asked: says(f"[THINK]{unlike(asked)}[/THINK]{well_text(asked)}"),
     "numbers as text": lambda asked: says({"verdicts": [{**r, "score": str(r["score"])} for r in asked.verdicts()]}),
     "numbers off the scale": lambda asked: says({"verdicts": [{**r, "score": r["score"] * 40} for r in asked.verdicts()]}),
     "dropped at first": lambda asked: None if asked.number <= 2 else well(asked),

@@ -47,9 +47,10 @@ def verdict_schema(allowed: tuple[str, ...]) -> dict[str, Any]:
 def read_verdicts(text: str, n: int, allowed: Sequence[str]) -> dict[int, Verdict]:
     """Return the verdicts in a reply by the number of their item, 1 to `n`; words that are none of these are left out.
 
-    Case, blanks, hyphens and a full stop do not count: "Not checkable." is not_checkable.
+    Case, blanks, hyphens and a full stop do not count: "Not checkable." is not_checkable. An item with two words has none.
     """
     found: dict[int, Verdict] = {}
+    spoiled: set[int] = set()
     for document in objects(text):
         rows = document.get("verdicts", [document])
         for row in rows if isinstance(rows, list) else ():
@@ -57,8 +58,9 @@ def read_verdicts(text: str, n: int, allowed: Sequence[str]) -> dict[int, Verdic
                 continue
             word, number = plain_label(str(row.get("verdict"))), re.search(r"\d+", str(row.get("item")))
             if word in allowed and number and 1 <= int(number[0]) <= n:
-                found.setdefault(int(number[0]), (word, str(row.get("quote") or "")))
-    return found
+                first, _ = found.setdefault(int(number[0]), (word, str(row.get("quote") or "")))
+                spoiled |= {int(number[0])} if first != word else set()
+    return {number: each for number, each in found.items() if number not in spoiled}
 
 
 def grounding_messages(concerns: Sequence[str], paper: str, fences: Fences) -> list[dict[str, str]]:
@@ -240,9 +242,10 @@ class GuidelineJudge(HttpJudge):
             )
             if reply.error:
                 return None, reply.error
-            for each in objects(reply.text):
-                if word := by_word.get(plain_label(str(each.get(key)))):
-                    return {**each, key: word}, ""
+            said = [(by_word.get(plain_label(str(each.get(key)))), each) for each in objects(reply.text)]
+            said = [(word, each) for word, each in said if word]
+            if len({word for word, _ in said}) == 1:
+                return {**said[0][1], key: said[0][0]}, ""
         return None, problem
 
 

@@ -249,7 +249,7 @@ def fit_judge(judge: Judge, deadline_seconds: float = 120.0) -> str:
 # ---- what an answer says, read by a judge --------------------------------------------------------
 
 
-VERSION = "extraction-1"
+VERSION = "extraction-2"
 """Goes up whenever a judge would read other words, or its reply be read in another way."""
 DEADLINE_SECONDS = 6 * 3600.0
 AGAIN = (
@@ -348,22 +348,23 @@ class AnswerJudge(HttpJudge):
 
 def read_extraction(text: str, task: ReadRequest) -> Reading | str:
     """Return the reading in a judge's reply, or in words what is wrong with it."""
-    for document in objects(text):
-        if not {"answer", "confidence"} <= document.keys():
-            continue
-        answer, stated = document["answer"], document["confidence"]
-        if number_of(answer) is not None:
-            answer = str(answer)
-        if not isinstance(answer, str):
-            return f"answer is {answer!r}; it takes a text"
-        answer = answer.encode("utf-8", "replace").decode()
-        if problem := problem_of(task, answer):
-            return problem
-        confidence = number_of(stated)
-        if stated is not None and confidence is None:
-            return f"confidence is {stated!r}; it takes a number, or null"
-        return Reading(answer, confidence)
-    return 'there is no {"answer": …, "confidence": …} in it'
+    found = [(each["answer"], each["confidence"]) for each in objects(text) if {"answer", "confidence"} <= each.keys()]
+    if not found:
+        return 'there is no {"answer": …, "confidence": …} in it'
+    if any(each != found[0] for each in found):
+        return "it reads the answer in two ways"
+    answer, stated = found[0]
+    if number_of(answer) is not None:
+        answer = str(answer)
+    if not isinstance(answer, str):
+        return f"answer is {answer!r}; it takes a text"
+    answer = answer.encode("utf-8", "replace").decode()
+    if problem := problem_of(task, answer):
+        return problem
+    confidence = number_of(stated)
+    if stated is not None and confidence is None:
+        return f"confidence is {stated!r}; it takes a number, or null"
+    return Reading(answer, confidence)
 
 
 @cache

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from evals.errors import BadConfig
 from evals.refine.judge import Inquiry, number_of
+from evals.verifiers.line import without_thought
 from evals.wording import plain
 
 LOOKALIKES = (
@@ -211,7 +212,7 @@ class ItemVerdict(NamedTuple):
 def verdicts_in(text: str, questions: Mapping[str, JudgeQuestion], answer: str) -> dict[str, ItemVerdict]:
     """Return the verdicts of a reply by the key of their question; those that are none are left out."""
     documents = (document.get("verdicts") for document in objects(text))
-    rows = next((each for each in documents if isinstance(each, list)), [])
+    rows = [row for each in documents if isinstance(each, list) for row in each]
     found: dict[str, ItemVerdict] = {}
     spoiled: set[str] = set()
     for row in rows:
@@ -253,7 +254,7 @@ def _words(text: str) -> str:
 
 def objects(text: str) -> Iterator[dict[str, object]]:
     """Yield the JSON objects in a text, whatever stands around them; what is only thought is left out."""
-    text = text.rpartition("</think>")[2].partition("<think>")[0]
+    text = without_thought(text)
     at = text.find("{")
     while at >= 0:
         try:

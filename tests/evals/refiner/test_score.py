@@ -273,6 +273,25 @@ def test_a_row_of_ragas_that_cannot_be_read_is_named_and_an_answer_that_cites_no
     assert [claim.ids for claim in read_cases(path)[0].prepare().reading.claims] == [("S1", "S2")] * 2
 
 
+def test_a_claim_cites_the_passages_that_its_answer_names_however_models_write_it(tmp_path):
+    rows = [
+        {
+            "id": answer,
+            "question": "a",
+            "contexts": ["b", {"text": "", "content": " "}, {"text": "", "content": "c"}, "d"],
+        }
+        | {"answer": answer}
+        for answer, _ in CASES["cited"]
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    wrong = []
+    for case, (answer, expected) in zip(read_cases(tmp_path / "a.jsonl"), CASES["cited"], strict=True):
+        assert evidence_of(case.record.tool_output) == {"S1": "b", "S3": "c", "S4": "d"}
+        found = [[claim.text, " ".join(claim.ids)] for claim in case.prepare().reading.claims]
+        wrong += [] if found == expected else [(answer, found)]
+    assert wrong == []
+
+
 def test_who_judged_is_told(score):
     with JudgeServer() as server:
         (over_http,) = json.loads(score({}, judge=server.url).stdout)
