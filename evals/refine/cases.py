@@ -25,6 +25,7 @@ from evals.refine.score import PreparedAnswer, prepare
 from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.tables import TABLES, file_rows
+from evals.verifiers.line import without_thought
 
 
 class CheckedRecord(RefinerRecord):
@@ -245,6 +246,7 @@ def ragas_case(row: Mapping[str, Any], number: int) -> dict[str, Any]:
         raise ValueError(
             f"has {len(others) + 1 if others else 'no'} answer; it stands in {' or '.join(NAMES['answer'])}"
         )
+    answer = without_thought(answer).strip()
     completion = (
         answer if any(tag[2].lower() == "answer" for tag in TAG.finditer(answer)) else _as_cited_answer(answer, row)
     )

@@ -22,28 +22,31 @@ from evals.schema.reviews import Concern
 ALPHA = 0.05
 LONGEST = 300
 """Characters of a sentence that a concern quotes."""
-LOOKALIKES = str.maketrans(dict.fromkeys("−–—‐‑‒﹣", "-") | dict.fromkeys("≤⩽", "<") | dict.fromkeys("≥⩾", ">"))
+LOOKALIKES = str.maketrans(
+    dict.fromkeys("−–—‐‑‒﹣", "-") | dict.fromkeys("≤⩽", "<") | dict.fromkeys("≥⩾", ">") | {"$": " "}
+)
 DECIMAL_DOT = re.compile(r"(?<=[\d=<>\s])[·∙⋅‧](?=\d)")
 WHOLE = r"\d{1,3}(?:,\d{3})+(?!\d)|\d+"
 VALUE = rf"(?:(?:{WHOLE})(?:\.\d+)?|\.\d+)"
 DF = rf"(?:{WHOLE})(?:\.\d+)?"
-IN_BRACKETS = rf"\s?[(\[]\s?(?:d\.?f\.?\s?=\s?)?(?P<KIND>{DF})\s?[)\]]"
+TIMES = r"(?:[x×*·]|\\times)\s*10"
+IN_BRACKETS = rf"_?\s?[(\[]\s?(?:d\.?f\.?\s?=\s?)?(?P<KIND>{DF})\s?[)\]]"
 BESIDE = r"(?:M[Ss](?:E|e|[Ee]rror)?|S\.?E\.?M?|S\.?D\.?|(?:Cohen['’]s\s)?d|g|(?:partial\s)?[ηω]p?\s*\^?2p?|V|φ)"
 TEST = re.compile(
     rf"""(?<![\w.])(?:
       t(?:{IN_BRACKETS.replace("KIND", "t")}|_?\{{?(?P<t_sub>\d{{2,4}}(?:\.\d+)?|[3-9])\}}?)
-    | F(?:\s*[(\[]\s*(?P<f1>[Il]|\d+(?:\.\d+)?)\s*[,;](?P<gap>\s*)(?P<f2>{DF})\s*[)\]]|_?\{{?(?P<f1_sub>\d{{1,2}}(?:\.\d+)?),\s*(?P<f2_sub>\d+(?:\.\d+)?)\}}?)
+    | F(?:_?\s*[(\[]\s*(?P<f1>[Il]|\d+(?:\.\d+)?)\s*[,;](?P<gap>\s*)(?P<f2>{DF})\s*[)\]]|_?\{{?(?P<f1_sub>\d{{1,2}}(?:\.\d+)?),\s*(?P<f2_sub>\d+(?:\.\d+)?)\}}?)
     | r{IN_BRACKETS.replace("KIND", "r")}
     | (?P<z>[zZ])
     | Q[\s-]?_?(?:[wWbBtTmMeE][a-z]*)?{IN_BRACKETS.replace("KIND", "q")}
     | (?:[χΧꭓ]|[χΧꭓxXc]\s*\^?2|[Cc]hi[\s_-]?(?:\^?2|squared?)|(?<=[\s(])2)\s*[(\[]\s*(?:d\.?f\.?\s*=\s*)?(?P<chi>{DF})\s*(?:[,;]\s*(?:[Nn]\s*=\s*)?{DF}\s*)?[)\]]
-    | [χΧꭓ]_?(?P<chi_sub>\d{{2,4}})
+    | [χΧꭓ](?:_(?P<chi_low>\d+)\^2|_?(?P<chi_sub>\d{{2,4}}))
     | (?P<bare>[tr]|[χΧꭓX]\s*\^?2|(?:[Cc]hi|X)-squared?)
     )\s*(?P<sign>[<=>])\s*[^\w\s.,;()<=>]{{0,3}}\s*(?P<value>{VALUE})
     (?(bare)\s*[,;]\s*(?:d\.?f\.?\s*=\s*(?P<df>{DF})|(?P<df_before>{DF})\s*d\.?f\.?))
     (?:\s*[,;]\s*(?:{BESIDE}\s*=\s*-?{VALUE}|9[05]\s*%\s*CI\s*[=:]?\s*[(\[][^()\[\]]{{3,40}}[)\]])){{0,3}}
     \s*(?:[,;(]|,?\s*(?:and|with))?\s*
-    (?:(?:[pP]\s*=\s*)?(?P<ns>n\.?s\b)|(?:(?:one|two|1|2)[\s-]?(?:tailed|sided)\s)?[pP](?:\s*-?\s*values?)?\s*(?P<p_sign>[<=>])\s*(?P<p>\d?\.\d+|\d(?=\s*[x×*]\s*10|[eE]-))(?:\s*[x×*]\s*10\s*\^?\{{?(?P<power>-\s*\d+)|[eE](?P<e>-?\d+))?(?!\.?\d|\s*[x×*·]\s*10))
+    (?:(?:[pP]\s*=\s*)?(?P<ns>n\.?s\b)|(?:(?:one|two|1|2)[\s-]?(?:tailed|sided)\s)?[pP](?:\s*-?\s*values?)?\s*(?P<p_sign>[<=>])\s*(?P<p>\d?\.\d+|\d(?=\s*{TIMES}|0\s?\^?\{{?-|[eE]-))(?:(?:\s*{TIMES}|(?<=1)0)\s*\^?\{{?(?P<power>-\s*\d+)|[eE](?P<e>-?\d+))?(?!\.?\d|\s*{TIMES}))
     """,
     re.X,
 )
@@ -269,12 +272,12 @@ def _kind(text: str, named: dict[str, str]) -> tuple[str, tuple[float, ...]]:
         return "χ", (float(read.pop()),) if len(read) == 1 else ()
     bare = named.get("df") or named.get("df_before")
     kind = "χ" if "chi" in named or "q" in named or text[0] in "χΧꭓXCc" else text[0]
-    df = next((named[name] for name in ("t", "t_sub", "r", "q", "chi") if name in named), bare)
+    df = next((named[name] for name in ("t", "t_sub", "r", "q", "chi", "chi_low") if name in named), bare)
     return kind, (_number(df),) if df else ()
 
 
 def _plain(text: str) -> str:
-    """Return a text of the same length with mathematical letters, signs, blanks and decimal points as on a keyboard."""
+    """Return a text of the same length with mathematical letters, signs, blanks and decimal points as on a keyboard, and no $ around them."""
     characters = (normal if len(normal := unicodedata.normalize("NFKC", c)) == 1 else c for c in text)
     return DECIMAL_DOT.sub(".", re.sub(r"\s", " ", "".join(characters)).translate(LOOKALIKES))
 
