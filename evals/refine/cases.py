@@ -260,8 +260,12 @@ def ragas_case(row: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 def _column(row: Mapping[str, Any], name: str) -> str:
     """Return what the column is called in this row; "" where there is none, or nothing in it, NaN included."""
+    return next(_columns(row, name), "")
+
+
+def _columns(row: Mapping[str, Any], name: str) -> Iterator[str]:
     full = (each for each, cell in row.items() if cell is not None and cell == cell)
-    return next((each for each in full if each.strip().lower().replace(" ", "_") in NAMES[name]), "")
+    return (each for each in full if each.strip().lower().replace(" ", "_") in NAMES[name])
 
 
 def _as_cited_answer(answer: str, row: Mapping[str, Any]) -> str:
@@ -280,7 +284,10 @@ def _as_cited_answer(answer: str, row: Mapping[str, Any]) -> str:
 
 def _texts(row: Mapping[str, Any], name: str) -> dict[int, str]:
     """Return the texts of a cell that are not empty, by their place: a list, or one written by JSON, Python or NumPy."""
-    column = _column(row, name)
+    columns = [*_columns(row, name)]
+    if name != "truth" and len({str(row[each]) for each in columns}) > 1:
+        raise ValueError(f"has unlike texts in {' and '.join(columns)}; keep the column that is meant")
+    column = next(iter(columns), "")
     value = row[column] if column else []
     if isinstance(value, str):
         value = _parse_list(value) if name != "answer" and value.strip().startswith("[") else [value]
