@@ -1,6 +1,6 @@
 """The `assay` command: its groups and commands, each imported from its file under `lab/commands` when it is called.
 
-Exit codes: 0 done, 1 something you can fix (one message, no traceback), 2 wrong usage.
+Exit codes: 0 done, 1 something you can fix (one message, no traceback), 2 wrong usage, 130 stopped by Ctrl-C.
 """
 
 import os
@@ -21,6 +21,14 @@ class Assay(TyperGroup):
         """Return the command that is called, from its file."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, load_command(str(name)), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; Ctrl-C is one line and exit code 130, which typer would end without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.stderr.write("stopped\n")
+            raise typer.Exit(130) from None
 
 
 app = typer.Typer(
@@ -62,9 +70,6 @@ def main() -> None:
         notes.print("error:", style="red", end=" ")
         notes.print(str(error), soft_wrap=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped\n")
-        sys.exit(130)
 
 
 if __name__ == "__main__":

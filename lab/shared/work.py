@@ -187,6 +187,7 @@ def start_batch(
     """Put a batch in line and return its id; LabError for a draft, no stages, no questions or settings out of range.
 
     Its name says what it was asked with, and which run it is where a report has that name: none is written over.
+    The same batch of the same person that is under way is not asked twice.
     """
     if known.version is None:
         raise LabError(say("batch.draft"))
@@ -202,19 +203,23 @@ def start_batch(
     asked = {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "seed")}
     chain = services.settings.chain
     folder = reports_folder(chain, services.settings.reports)
-    taken = {job.settings["name"] for job in services.jobs.all() if job.kind == KIND and not job.is_over}
-    names = (told if n == 1 else f"{told}, run {n}" for n in count(1))
-    name = next(each for each in names if each not in taken and not (folder / f"{file_name(each)}.json").exists())
-    settings = {
+    settings: dict[str, JSON] = {
         "set": known.id,
         "split": split,
         "stages": list(stages),
         "chain": chain,
         "sampling": asked,
-        "name": name,
     }
+    running = [job for job in services.jobs.all() if job.kind == KIND and not job.is_over]
+    going = [job for job in running if not (doing := services.jobs.doing.get(job.id)) or not doing.stop.is_set()]
+    for job in going:  # pressed twice
+        if job.who == who and job.settings == settings | {"name": job.settings["name"]}:
+            return job.id
+    taken = {job.settings["name"] for job in running}
+    names = (told if n == 1 else f"{told}, run {n}" for n in count(1))
+    name = next(each for each in names if each not in taken and not (folder / f"{file_name(each)}.json").exists())
     title = say("batch.title", name=name, n=len(examples), stages=", ".join(map(stage_name, stages)))
-    return services.jobs.start(KIND, title, settings, who)
+    return services.jobs.start(KIND, title, settings | {"name": name}, who)
 
 
 def _order_of_run(services: Services, settings: Mapping[str, JSON]) -> BatchOrder:

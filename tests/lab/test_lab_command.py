@@ -118,6 +118,17 @@ def test_brackets_in_an_error_and_in_a_table_are_no_style(monkeypatch, capsys):
     assert "a[i]" in printed
 
 
+def test_ctrl_c_is_one_line_and_exit_code_130(monkeypatch, capsys):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lab.commands.chain.read_chain", stop)
+    monkeypatch.setattr(sys, "argv", ["assay", "chain", "show", "embedded"])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert (stopped.value.code, capsys.readouterr().err) == (130, "stopped\n")
+
+
 # ---- on a Space ------------------------------------------------------------------------------------
 
 

@@ -273,6 +273,13 @@ def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command
     ]
 
 
+def test_a_batch_asked_twice_is_one_batch_and_of_other_stages_or_people_another(room, sets, frozen):
+    first = batch_on(sets, frozen)
+    assert batch_on(sets, frozen) == first
+    others = [batch_on(sets, frozen, stages=STAGES[:1]), batch_on(QuestionSets(room, BOB), frozen)]
+    assert len({first, *others}) == 3 == len(room.jobs.all())
+
+
 def test_a_cancelled_batch_asked_again_goes_on_with_the_rest(tmp_path):
     class Gated(ScriptedChain):
         def generate(self, prompts, *given, **known):
