@@ -81,13 +81,13 @@ OF_SET = re.compile(r"(?<![\w'’-])(?:[B-HJ]|[AI](?=[\s*)]*(?:\Z|\n|(?:and|or|i
 """A letter that is an option's, not an article."""
 STATED_SET = pattern("stated_set")
 CALLED_RIGHT = re.compile(
-    rf"{STATED_SET.pattern}[^\n]*|\b[A-J]\b(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b)*\W* (?:is|are) (?:both |all )?(?:correct|right|true)\b",
+    rf"{STATED_SET.pattern}[^\n]*|\b[A-J]\b(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b){{0,9}}\W* (?:is|are) (?:both |all )?(?:correct|right|true)\b",
     re.I,
 )
 LISTED = re.compile(r"^([A-J])[.):] ", re.MULTILINE)
 ALL_SET = pattern("all_set")
 IS_WRONG = pattern("is_wrong")
-SET_DENIED = re.compile(rf"(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b)*{IS_WRONG.pattern}")
+SET_DENIED = re.compile(rf"(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b){{0,9}}{IS_WRONG.pattern}")
 ALTERNATIVE = re.compile(r"[,;/|\n]|\b(?:or|vs|versus|and|plus|as well as)\b|&", re.IGNORECASE)
 BULLET = r"[ \t]*(?:[-*•]|\d+[.)])\s"
 NOT_NAME = re.compile(
@@ -346,7 +346,12 @@ def read_letters(value: str, n_options: int) -> tuple[list[int], str] | None:
     if rest and not MORE.match(rest) and not BEHIND.match(rest) and (first.islower() or first in "AI"):
         return None
     letters = [first, *re.findall(r"(?<![\w'’])[A-Za-z](?![\w'’])", more[0])] if (more := MORE.match(rest)) else [first]
-    return [ord(each.lower()) - ord("a") for each in letters], "" if more else rest
+    return [ord(each.lower()) - ord("a") for each in letters], "" if more else behind_letter(rest)
+
+
+def behind_letter(rest: str) -> str:
+    """Return the sentence behind a letter, without what parts them; a minus belongs to a number."""
+    return re.split(r"[.;]\s", re.sub(r"\A[-–—]+\s", "", rest.strip(MARKS + ".:;,")))[0]
 
 
 def letters_verdict(expected: Expected, letters: list[int], rest: str, start: int = 0, end: int = 0) -> AnswerReading:
@@ -356,7 +361,6 @@ def letters_verdict(expected: Expected, letters: list[int], rest: str, start: in
             "no_claim", "it names a letter, and the options of this question have none", is_letter=True
         )
     named = list(dict.fromkeys(expected.options[each] for each in letters if each < n_lettered(expected)))
-    rest = re.split(r"[.;]\s", rest.strip(MARKS + ".:;,-–—"))[0]
     named = list(dict.fromkeys((*named, *options_in(normalise(rest), expected.by_wording)[0])))
     reading = _verdict(expected, named[0]) if len(named) == 1 else contradictory_reading(named)
     return reading._replace(is_letter=True, claims=_claims([each.says for each in reading.claims], start, end))
@@ -570,11 +574,12 @@ def letters_of_set(text: str, last: str) -> list[str]:
     >>> letters_of_set("All except B and D", "D"), letters_of_set("all of the above", "C")
     (['A', 'C'], ['A', 'B', 'C'])
     """
-    if every := ALL_SET.match(STATED_SET.sub("", text, count=1)):
+    said = re.sub(rf"\A\W*{STATED_SET.pattern}", "", text, flags=re.IGNORECASE)
+    if every := ALL_SET.match(said):
         others = OF_SET.findall(every["rest"])
         if every["but"] or not others:
             return [letter for letter in ascii_uppercase if letter <= last and letter not in others]
-    if re.fullmatch(r"\W*[A-J]{2,10}\W*", said := STATED_SET.sub("", text, count=1)):
+    if re.fullmatch(r"\W*[A-J]{2,10}\W*", said):
         return sorted({*filter(str.isalpha, said)})
     parts = [found[0] for found in CALLED_RIGHT.finditer(text)] or [text]
     named = ((part, found) for part in parts for found in OF_SET.finditer(part))

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from evals.schema import CANNOT_BE_TOLD, Claim
 from evals.verifiers.expected import AGREE, DIFFERENT, SAME, AnswerReading, Expected, claim, fold, pattern
-from evals.verifiers.line import ANSWER, BEHIND_ANSWER, IS, IS_WRONG, MARKS, mark_answers, without_thought
+from evals.verifiers.line import ANSWER, BEHIND_ANSWER, IS, IS_WRONG, MARKS, behind_letter, mark_answers, without_thought
 from evals.verifiers.numbers import WORDS
 from evals.verifiers.text.lexicon import (
     DISAGREE,
@@ -582,5 +582,4 @@ def letters_in_text(text: str, n_options: int) -> tuple[list[int], str, int, int
     if max(options) >= n_options:
         return None
     start, end = found[0].start(found[0].lastgroup or 0), found[-1].end(found[-1].lastgroup or 0)
-    behind = text[end:].partition("\n")[0].strip(MARKS + ".:;,-–—")
-    return options, re.split(r"[.;]\s", behind)[0], start, end
+    return options, behind_letter(text[end:].partition("\n")[0]), start, end

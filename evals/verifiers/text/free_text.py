@@ -258,6 +258,8 @@ ONE = pattern("one")
 CLOCK = pattern("clock")
 OWN = "own"
 LONGEST_CLAUSE = 1000
+LONGEST_LEAD = 100
+"""Characters before a number in which words say that it is a bound, or what became of it."""
 CLAUSE = re.compile(r"[,;:()]|\b(?:and|while|whereas|but|so|than|though|although)\b")
 OWNER = re.compile(r"^[^\w,;:]*(?:\w+/\w+|of|for|in)?")
 NOUN = re.compile(r"\b[a-z]\w?-[a-z]\w*|(?<![a-z\d])[a-z]{3,}(?![a-z\d])")
@@ -329,8 +331,9 @@ def _amounts(
         if following and gap and is_first:
             end, after = following.end, bisect_left(starts, following.end)
             place = place if gap["unit"] else page.origin(sentence.start + end - 1) + 1
-        moved = pattern("moved").search(text, 0, start)
-        is_bound = pattern("bound_before").search(text, 0, start) or pattern("bound_behind").match(text, end)
+        lead = max(0, start - LONGEST_LEAD)
+        moved = pattern("moved").search(text, lead, start)
+        is_bound = pattern("bound_before").search(text, lead, start) or pattern("bound_behind").match(text, end)
         if is_bound and not pattern("bounded").search(question.casefold()):
             continue
         is_from = before[-1:] == ["from"]
