@@ -32,8 +32,6 @@ PADJ = re.compile(
     rf"\b(?:padj|p|q|FDR|adjusted p)(?:[- ]?(?:values?|adj|adjusted))?\b(?P<words>[^\d;]{{0,20}}?)(?P<value>{NUMBER})",
     re.IGNORECASE,
 )
-SIGNIFICANTLY = pattern("significantly")
-ALL = pattern("all_missions")
 NES_BEFORE = re.compile(rf"\b(?:NES|enrichment score)s?\b[^\d\w]{{0,6}}?({NUMBER})\s+(?:in|for|of)\s*$", re.IGNORECASE)
 SCORED = re.compile(r"[ (:=]{1,4}([-−–+]\d+(?:\.\d+)?)(?!\s*(?:log|fold|%))", re.IGNORECASE)
 COUNT = rf"(\d+|{'|'.join(word for word in WORDS if word != 'none')})"
@@ -109,7 +107,7 @@ def _of_missions(table: SetFigures, text: str) -> Iterator[str]:
 
 def _of_mission(table: SetFigures, sentence: str, found: re.Match[str]) -> Iterator[str]:
     name, before, after = _mission(found[0]), sentence[: found.start()], sentence[found.end() :]
-    if DENIED.search(before) and not SIGNIFICANTLY.search(before):
+    if DENIED.search(before) and not pattern("significantly").search(before):
         return
     if name not in table.sides:
         yield f"{found[0]} did not fly {table.tissue}"
@@ -117,7 +115,7 @@ def _of_mission(table: SetFigures, sentence: str, found: re.Match[str]) -> Itera
     said, side = _last_direction(before), table.sides[name]
     if said is not None and side is not None and said != side:
         yield f"{found[0]} says {side.lower()}, not {said.lower()}"
-    if (way := SIGNIFICANTLY.search(before)) and name in table.counted and (table.scores or side is None):
+    if (way := pattern("significantly").search(before)) and name in table.counted and (table.scores or side is None):
         is_counted = table.counted[name] is not None
         if is_counted == bool(way["not"]):
             yield f"{found[0]} is {'' if is_counted else 'not '}significant"
@@ -150,7 +148,7 @@ def _counts(table: SetFigures, sentence: str) -> Iterator[str]:
     """Yield what is false in "significant in 2 of 3 missions (1 against)"."""
     ways = list(table.counted.values())
     significant = len(ways) - ways.count(None)
-    for every in ALL.finditer(sentence):
+    for every in pattern("all_missions").finditer(sentence):
         n = WORDS.get((every["n"] or "").lower(), every["n"])
         if DENIED.search(sentence[: every.start()]) or not (n is None or str(n).replace(".0", "").isdigit()):
             continue

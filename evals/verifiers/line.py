@@ -31,7 +31,6 @@ LINE = re.compile(
     rf"(?:(?P<answer>{ANSWER})|{CONFIDENCE})(?: line| level| (?:{BEHIND_ANSWER}))?[^\w\n]{{0,4}}?[:=：][ \t]*(?P<value>.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-THOUGHT = pattern("thought")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 BOXED = re.compile(r"(.?)\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 LABEL = "\nAnswer:"
@@ -46,7 +45,6 @@ KEYED = re.compile(
     re.IGNORECASE,
 )
 """ `{"answer_choice": "C", "reasoning": "…"}`: the key, and its value up to the next one."""
-ITEM = pattern("item")
 BELOW = re.compile(
     r"(?:[ \t]*\n)+((?:(?![^\n]{0,40}\b(?:answer|confidence)\b)[^\n]{0,1000}\S[^\n]*(?:\n|\Z))+)", re.IGNORECASE
 )
@@ -54,11 +52,8 @@ BELOW = re.compile(
 SHORT = 100
 """Characters of such lines that are an answer; more are a text."""
 BULLETED = re.compile(r"^(?:[-*•–+]|\d{1,2}[.)])[ \t]+(?=\S)")
-BESIDE = pattern("beside")
 ASIDE = re.compile(r"\((?!\s*(?:or|also|maybe|perhaps|possibly)\b)[^()]*\)", re.IGNORECASE)
 """What stands in brackets, but for another answer: "TP53 (or MDM2)"."""
-DENIED_ITEM = pattern("denied_item")
-""" "enolase (not involved)" in a list, or behind it "not enolase or aldolase"."""
 QUOTED = re.compile(r"^[ \t]{0,3}>.*$", re.MULTILINE)
 MARKS = " \t*_`~\"'“”‘’|#$\\{}()[]<>"
 PERCENT = re.compile(rf"(?:about |around |~|≈)?(?P<figure>{FIGURE})(?!.*\d)")
@@ -70,24 +65,19 @@ BREAK = re.compile(
 )
 NOTHING = "(?!)"
 PIECE = re.compile(r"[,;()]|\bbut\b|\b(?=(?:rather than|instead of|in place of|as opposed to)\b)")
-DENIED_PIECE = pattern("denied_piece")
 APART = re.compile(r"[,;:()/|\n—–]|\s-\s|\.\s|\b(?:but|or|and|maybe|perhaps|if)\b")
-LETTER = pattern("letter")
 MORE = re.compile(
     r"(?:\W*(?:\band\b|\bor\b|[,;/&+])\W*(?:option |choice )?\(?[A-Za-z](?![\w'’]))+[\W_]*$", re.IGNORECASE
 )
 BEHIND = re.compile(r"\s*[().:;,\]}*$–—-]")
 OF_SET = re.compile(r"(?<![\w'’-])(?:[B-HJ]|[AI](?=[\s*)]*(?:\Z|\n|(?:and|or|is|are)\b)|[\s*]*[).:,;*]))(?![\w'’+-])")
 """A letter that is an option's, not an article."""
-STATED_SET = pattern("stated_set")
 CALLED_RIGHT = re.compile(
-    rf"{STATED_SET.pattern}[^\n]*|\b[A-J]\b(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b){{0,9}}\W* (?:is|are) (?:both |all )?(?:correct|right|true)\b",
+    rf"{pattern('stated_set').pattern}[^\n]*|\b[A-J]\b(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b){{0,9}}\W* (?:is|are) (?:both |all )?(?:correct|right|true)\b",
     re.I,
 )
 LISTED = re.compile(r"^([A-J])[.):] ", re.MULTILINE)
-ALL_SET = pattern("all_set")
-IS_WRONG = pattern("is_wrong")
-SET_DENIED = re.compile(rf"(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b){{0,9}}{IS_WRONG.pattern}")
+SET_DENIED = re.compile(rf"(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b){{0,9}}{pattern('is_wrong').pattern}")
 ALTERNATIVE = re.compile(r"[,;/|\n]|\b(?:or|vs|versus|and|plus|as well as)\b|&", re.IGNORECASE)
 BULLET = r"[ \t]*(?:[-*•]|\d+[.)])\s"
 NOT_NAME = re.compile(
@@ -152,7 +142,7 @@ def read_lines(text: str) -> Lines:
         if first is None:
             first = line.start()
         if line["answer"]:
-            if beside := BESIDE.search(value):
+            if beside := pattern("beside").search(value):
                 confidence = _confidence(value[beside.end() :], confidence)
                 value = value[: beside.start()]
             elif (bare := BULLETED.sub("", value)) != value or not value.strip(MARKS):
@@ -203,7 +193,7 @@ def _answers(text: str) -> bool:
 def _items(text: str, end: int) -> tuple[list[str], int]:
     """Return the bulleted lines that follow an answer line, empty or itself the first of them, and where they end."""
     items = []
-    while item := ITEM.match(text, end):
+    while item := pattern("item").match(text, end):
         items.append(item[1].strip())
         end = item.end()
     return items, end
@@ -222,7 +212,7 @@ def without_thought(text: str) -> str:
     if "<" not in text and "◁" not in text and "[" not in text:
         return text
     closed, opened = 0, None
-    for mark in THOUGHT.finditer(text):
+    for mark in pattern("thought").finditer(text):
         if "/" in mark[0] or mark[2]:
             closed, opened = mark.end(), None
         elif opened is None:
@@ -339,7 +329,7 @@ def read_letters(value: str, n_options: int) -> tuple[list[int], str] | None:
 
     "C", "(c)", "Option C", "The answer is C.", "C) spleen", "A or C"; "a" and "I" before another word are words.
     """
-    found = LETTER.fullmatch(value.strip(MARKS + ".:;,-–—"))
+    found = pattern("letter").fullmatch(value.strip(MARKS + ".:;,-–—"))
     if found is None or ord(found["letter"].lower()) - ord("a") >= n_options:
         return None
     first, rest = found["letter"], found["rest"]
@@ -541,7 +531,7 @@ def alternatives(expected: Expected, question: str, value: str) -> list[str]:
 def _parts(value: str) -> tuple[list[str], list[str]]:
     """Return what a phrase asserts and what it denies: "mitochondria, not glycolysis"."""
     pieces = PIECE.split(value)
-    denied = [piece for piece in pieces if DENIED_PIECE.match(piece)]
+    denied = [piece for piece in pieces if pattern("denied_piece").match(piece)]
     return [piece for piece in pieces if piece not in denied], denied
 
 
@@ -574,8 +564,8 @@ def letters_of_set(text: str, last: str) -> list[str]:
     >>> letters_of_set("All except B and D", "D"), letters_of_set("all of the above", "C")
     (['A', 'C'], ['A', 'B', 'C'])
     """
-    said = re.sub(rf"\A\W*{STATED_SET.pattern}", "", text, flags=re.IGNORECASE)
-    if every := ALL_SET.match(said):
+    said = re.sub(rf"\A\W*{pattern('stated_set').pattern}", "", text, flags=re.IGNORECASE)
+    if every := pattern("all_set").match(said):
         others = OF_SET.findall(every["rest"])
         if every["but"] or not others:
             return [letter for letter in ascii_uppercase if letter <= last and letter not in others]
@@ -616,7 +606,7 @@ ADDS = re.compile(r"\b(?:also|too|plus|as well)\b", re.IGNORECASE)
 
 def without_asides(text: str) -> str:
     """Return a list without what stands in brackets, and without the items that brackets deny."""
-    return ASIDE.sub(" ", DENIED_ITEM.sub(" ", text))
+    return ASIDE.sub(" ", pattern("denied_item").sub(" ", text))
 
 
 def set_verdict(expected: Expected, named: list[str], claims: tuple[Claim, ...]) -> AnswerReading:

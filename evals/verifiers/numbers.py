@@ -35,17 +35,11 @@ NUMBER = re.compile(
 PARTS = {"half": 0.5, "halve": 0.5, "third": 1 / 3, "quarter": 0.25, "fifth": 0.2, "tenth": 0.1}
 AND_HALF = re.compile(r" [a-z]+ and a half\b", re.IGNORECASE)
 """"An hour and a half"."""
-INTERVAL = pattern("interval")
-"""How sure a number is: "95% CI 70 to 80"."""
 LARGEST = 300
 """The power of ten beyond which there is no number of a computer."""
 RAISED = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹−–", "+-0123456789--")
 SPREAD = re.compile(r"(?:±|\+/-|\+-|\+\\-|\\pm) ?\$?$")
 """Before a number: it says how sure the one before it is, unless it is as large."""
-
-
-WHOLE = pattern("whole")
-"""Before a number: it is what others are parts of."""
 
 
 class Number(NamedTuple):
@@ -70,7 +64,7 @@ def numbers_in(text: str) -> Iterator[Number]:
     [8500.0, 8484.0, 3100.0]
     """
     before = 0.0
-    unsure = [each.span() for each in INTERVAL.finditer(text)]
+    unsure = [each.span() for each in pattern("interval").finditer(text)]
     for found in NUMBER.finditer(text):
         if any(start <= found.start() < end for start, end in unsure):
             continue
@@ -92,7 +86,8 @@ def numbers_in(text: str) -> Iterator[Number]:
 
 def without_wholes(numbers: list[Number], text: str) -> list[Number]:
     """Return the numbers without those that others are parts of: 4 of "4 of 64 codons" and of "of the 64 codons, 4"."""
-    return [each for each in numbers if not WHOLE.search(text, max(0, each.start - 24), each.start)] or numbers
+    whole = pattern("whole")
+    return [each for each in numbers if not whole.search(text, max(0, each.start - 24), each.start)] or numbers
 
 
 def _with_half(number: Number, text: str) -> Number:

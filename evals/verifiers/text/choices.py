@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from evals.schema import CANNOT_BE_TOLD, Claim
 from evals.verifiers.expected import AGREE, DIFFERENT, SAME, AnswerReading, Expected, claim, fold, pattern
-from evals.verifiers.line import ANSWER, BEHIND_ANSWER, IS, IS_WRONG, MARKS, behind_letter, mark_answers, without_thought
+from evals.verifiers.line import ANSWER, BEHIND_ANSWER, IS, MARKS, behind_letter, mark_answers, without_thought
 from evals.verifiers.numbers import WORDS
 from evals.verifiers.text.lexicon import (
     DISAGREE,
@@ -38,8 +38,6 @@ from evals.wording import Plain
 
 PAIRS = ((SAME, DIFFERENT), (AGREE, DISAGREE), ("yes", "no"))
 COMPLEMENT = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
-STILL = pattern("still")
-"""An amount in spite of "the data cannot answer this"."""
 AMOUNT = re.compile(r"\b\d+(?:[.,]\d+)? ?(?:mg|milligrams?|g|days?|weeks?|months?|hours?)\b")
 YES_NO = frozenset(("yes", "no"))
 HOLDS = fold("contains uses")
@@ -71,12 +69,12 @@ def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon
         asserted = _of_tissues(asserted, claims)
     shown = shown_claims(page, claims) if is_shown else ()
     right = expected.right
-    if right == CANNOT_BE_TOLD and asserted == [right] and STILL.search(page.text):
+    if right == CANNOT_BE_TOLD and asserted == [right] and pattern("still").search(page.text):
         return AnswerReading("contradictory", "it says that none can be told, and answers", right, shown)
     if asserted == [right]:
         return AnswerReading("correct", f"it says {right}, {expected.source.agrees}", right, shown, 1.0)
     if not asserted:
-        if right == CANNOT_BE_TOLD and (STILL.search(page.text) or _is_definite(question, page.text)):
+        if right == CANNOT_BE_TOLD and (pattern("still").search(page.text) or _is_definite(question, page.text)):
             return AnswerReading("incorrect", f"it answers what {expected.source.beyond}", None, shown)
         denied = [each.option for each in claims if each.is_denied]
         what = f"it only denies {denied[0]}" if denied else "it names no option of the question"
@@ -572,9 +570,9 @@ def letters_in_text(text: str, n_options: int) -> tuple[list[int], str, int, int
     A line that is a letter, alone or before its option, counts where no other line is; else "the answer is (C)".
     """
     text = mark_answers(without_thought(text))
-    found = [hit for hit in STATED.finditer(text) if not IS_WRONG.match(text, hit.end(hit.lastgroup or 0))]
+    found = [hit for hit in STATED.finditer(text) if not pattern("is_wrong").match(text, hit.end(hit.lastgroup or 0))]
     if not found:
-        found = [hit for hit in BARE.finditer(text) if not IS_WRONG.match(text, hit.end("letter"))]
+        found = [hit for hit in BARE.finditer(text) if not pattern("is_wrong").match(text, hit.end("letter"))]
         lines = [line for line in text.split("\n") if line.strip(MARKS + ".") and "onfidence" not in line[:16]]
         if len(found) != 1 or found[0][0] not in (lines[0], lines[-1]):
             return None

@@ -91,7 +91,6 @@ BOLD = re.compile(r"\*\*([^*\n]{1,60})\*\*")
 DIGIT = re.compile(r"\d")
 JOINED = re.compile(r"[ ,]*(?:and )?")
 """Between the parts of one time: "1 h 30 min", "one hour and 30 minutes"."""
-TO_END = pattern("to_end")
 COMPARED = re.compile(r"(?<![-=<>\w/])(?:[<>]=?|≤|≥)(?=\s{0,3}[~≈$]?\s?\d)(?![^<>\n]{0,40}>)")
 NUMERALS = WORDS.keys() | PARTS.keys()
 APPROXIMATELY = ("or so", "more or less", "give or take")
@@ -163,7 +162,7 @@ def _write_signs(text: str, unit: str | None) -> str:
     asked = unit_of(unit) if unit else None
     if asked is None or asked.powers != SECOND:
         return text
-    return ONE.sub(lambda found: f"{'1':>{len(found[0])}}", text)
+    return pattern("one").sub(lambda found: f"{'1':>{len(found[0])}}", text)
 
 
 def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, original: str) -> AnswerReading:
@@ -246,7 +245,7 @@ def _about_question(found: list[Stated], question: str, unit: str | None) -> lis
         rank = 0 if owner == OWN else 1 if not owner else 2
         groups.setdefault((rank, owner), []).append((sentence, number))
         following = found[place][1] if place < len(found) and found[place][0] is sentence else None
-        if following is None or not TO_END.fullmatch(sentence.text, end, following.start - sentence.start):
+        if following is None or not pattern("to_end").fullmatch(sentence.text, end, following.start - sentence.start):
             before = end
     rank = min(rank for rank, _ in groups)
     return next(kept for (of, _), kept in groups.items() if of == rank) if rank else groups[0, OWN]
@@ -254,8 +253,6 @@ def _about_question(found: list[Stated], question: str, unit: str | None) -> lis
 
 EITHER = re.compile(r"\b(?:either|or)\b")
 MINUS = re.compile(rf"(?<!\d )\b(?:minus|negative)\s+(?=[\d.]|(?:{WORD})\b)", re.IGNORECASE)
-ONE = pattern("one")
-CLOCK = pattern("clock")
 OWN = "own"
 LONGEST_CLAUSE = 1000
 LONGEST_LEAD = 100
@@ -306,7 +303,7 @@ def _amounts(
     before_it: tuple[int, Unit, int] | None = None
     numbers = list(numbers_in(sentence.text))
     if asked is not None and asked.powers == SECOND:
-        for found in CLOCK.finditer(sentence.text):
+        for found in pattern("clock").finditer(sentence.text):
             hours, minutes = filter(None, found.groups())
             at, size = bisect_left(starts, found.start()), 60 / asked.factor
             kept[at] = Number((60 * int(hours) + int(minutes)) * size, size, 3, False, *found.span())
@@ -326,7 +323,7 @@ def _amounts(
             continue
         start, end, is_second = start if is_first else number.start, number.end, is_first  # of the number, or the range
         before = parts[max(0, bisect_left(starts, start) - 5) : bisect_left(starts, start)]
-        gap = TO_END.fullmatch(text, end, following.start) if following else None
+        gap = pattern("to_end").fullmatch(text, end, following.start) if following else None
         is_first = gap is not None and (not gap["both"] or "between" in before)
         if following and gap and is_first:
             end, after = following.end, bisect_left(starts, following.end)

@@ -31,8 +31,6 @@ from evals.wording import plain
 UP, DOWN, DISAGREE = DIRECTIONS
 TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+|[.,]\d+)*%?|[,:;()\[\]\"|=?!<>/+]|-+(?=[ \n]|$)|\.\.\.")
 """Words, numbers and marks of plain text; a hyphen inside a word parts it in two."""
-ALL_BUT = pattern("all_but")
-""""All codons but CAU": what stands behind it is denied."""
 small_words = cache(partial(word_set, "clauses"))
 Table = dict[str, Any]
 """A tree of words: each leads to the words that may follow it; under "" are the tag and the value of the phrase."""
@@ -148,7 +146,7 @@ def _shared_words() -> Table:
 def excludes(text: str) -> bool:
     """Say whether a text takes something back or leaves it out: "metformin is out", "all except CAU"."""
     marks = marks_in([*tokens(plain(text).text), "."], _shared_words())
-    return bool(ALL_BUT.search(text)) or any(mark.value == "except" for mark in marks)
+    return bool(pattern("all_but").search(text)) or any(mark.value == "except" for mark in marks)
 
 
 def marks_in(words: list[str], table: Table) -> list[Mark]:

@@ -14,20 +14,9 @@ from functools import cache, lru_cache
 from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
-from evals.verifiers.expected import LEVELS
+from evals.verifiers.expected import LEVELS, pattern
 from evals.verifiers.line import QUOTED, blank, mark_answers, without_thought
-from evals.verifiers.text.lexicon import (
-    ALL_BUT,
-    DOWN,
-    TOKEN,
-    UP,
-    Lexicon,
-    Mark,
-    marks_in,
-    small_words,
-    tokens,
-    word_set,
-)
+from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, marks_in, small_words, tokens, word_set
 from evals.verifiers.text.lexicon import words as words_of
 from evals.wording import Plain, plain
 
@@ -39,8 +28,6 @@ TABLE = re.compile(r"^[ \t]*\|.*\|[ \t]*$", re.MULTILINE)
 """A row of a table beside text that says what it shows."""
 LIST = re.compile(r"\s*(?:[-*•]|\d+[.)])\s")
 State = Literal["asserted", "denied", "open"]
-ABBREVIATIONS: dict[str, str] = words_of("clauses")["abbreviations"]
-"""Their full stop ends no sentence; what is read instead is as long."""
 NES = re.compile(r"\bnes\b[^.\d+-]{0,25}?([-+]?)\s?(\d+(?:\.\d+)?)")
 CORRELATION = re.compile(r"\b(?:r|correlation)\b[^.\d+-]{0,40}?([-+]?)\s?(0?\.\d+)")
 
@@ -95,7 +82,7 @@ def plain_text(text: str) -> Plain:
 def page_of(text: str) -> Plain:
     """Return the answer as plain text, without thought blocks and quoted lines; offsets lead back to the text."""
     text = mark_answers(without_thought(text))
-    text = ALL_BUT.sub(lambda found: f"{found[0][:-3]}nor", text)
+    text = pattern("all_but").sub(lambda found: f"{found[0][:-3]}nor", text)
     if "\n" in text:
         if "|" in text and (rest := blank(TABLE, text)).strip(" \n|"):
             text = rest
@@ -103,7 +90,7 @@ def page_of(text: str) -> Plain:
             text = blank(QUOTED, text)
         text = SOFT_BREAK.sub(" ", text)
     page = plain_text(text)
-    for short, shown in ABBREVIATIONS.items():
+    for short, shown in words_of("clauses")["abbreviations"].items():
         if short in page.text:
             page = page._replace(text=page.text.replace(short, shown))
     return page
