@@ -240,7 +240,7 @@ def runs_of(items: Iterable[T], follows: Callable[[list[T], T], bool]) -> list[l
 
 def short_repr(value: object) -> str:
     """Return a value as messages show it."""
-    shown = repr(value)
+    shown = "nothing" if value is None else repr(value)
     return shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
 
 

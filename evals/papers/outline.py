@@ -216,19 +216,20 @@ def decode_text(data: bytes, name: str) -> str:
     without a word), for a file that is no text, and for one that is empty.
     """
     encoding = encoding_of(data[:4])
+    text = data.decode(encoding, "replace")
+    if len(CONTROL.findall(text)) > MOST_CONTROLS * len(text):
+        raise UnreadableArticle(
+            f"{name} holds control characters throughout and is no text; give the paper as PDF, JATS XML,"
+            " Markdown or plain text."
+        )
     try:
-        text = data.decode(encoding)
+        data.decode(encoding)
     except UnicodeDecodeError as error:
         raise UnreadableArticle(
             f"{name} is not {encoding.removesuffix('-SIG')}: byte {error.start} is"
             f" 0x{data[error.start]:02x}. Save it as UTF-8 (in an editor: Save with encoding; or"
             " `iconv -f WINDOWS-1252 -t UTF-8`) and give it again."
         ) from None
-    if len(CONTROL.findall(text)) > MOST_CONTROLS * len(text):
-        raise UnreadableArticle(
-            f"{name} holds control characters throughout and is no text; give the paper as PDF, JATS XML,"
-            " Markdown or plain text."
-        )
     if not text.strip():
         raise UnreadableArticle(f"{name} is empty; give a file that holds the text of a paper.")
     return CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n\n"))

@@ -340,6 +340,9 @@ def test_a_bad_row_says_what_was_probably_meant(tmp_path):
     file.write_text("Question,Answer,Unit\nMass?,ca. 2,g\nSize?,3,µm\n")
     (fault,) = imported(file, skip_bad=True).skipped
     assert (fault.field, fault.suggestion) == ("Answer", "2") and "is no number, seen 'ca. 2'" in fault.problem
+    file.write_text("Question,A,B,Answer\n1?,up,down,A\n2?,up,down,\n")
+    (fault,) = imported(file, skip_bad=True).skipped
+    assert "seen nothing" in fault.problem
     options = ["Corynebacterium diphtheriae", "Vibrio cholerae"]
     truth = {"kind": "choice", "value": "Corynebacterium diphteriae", "options": options}
     (fault,) = examples_of([(1, {**ROW, "truth": truth})], "x").faults
