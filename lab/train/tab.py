@@ -237,10 +237,11 @@ class TrainPage:
         found = find(self.services.settings.training.runs, self.services.now())
         if not found:
             nothing, later = gr.Dropdown(choices=[], value=None), gr.Timer(IDLE_SECONDS, active=True)
-            gone = {self.view: None, **self.managing.show("", may=False)}
-            return {**gone, self.runs: nothing, self.panel: empty(say("train.empty")), self.timer: later}
+            none = {self.view: None, **self.managing.show("", may=False)}
+            return {**none, self.runs: nothing, self.panel: empty(say("train.empty")), self.timer: later}
         called = [each for each in found if chosen in (each.name, str(each.path))]
         training = called[0] if called else first_to_show(found, EMBEDDED_RUNS)
+        gone = notice(say("train.gone", run=chosen)) if chosen and not called else ""
         seen = follow(Watched(training.path))
         look = before.look if before else USUAL_LOOK
         view = TrainView(training.name, seen, tuple(map(label, found)), look, before.other if before else None)
@@ -251,7 +252,7 @@ class TrainPage:
         return {
             self.data: gr.Dropdown(choices=sets, value=sets[0][1]),
             self.runs: gr.Dropdown(choices=_choices(found), value=training.name),
-            **{self.note: "", self.managing.line: ""},
+            **{self.note: gone, self.managing.line: ""},
             self.facts: facts(training.record),
             self.view: view,
             **self.managing.show(training.path.name, may=self._is_own(training)),
