@@ -36,7 +36,7 @@ EVALS = Path(__file__).parents[1]
 TEMPLATES = Path(__file__).parent / "templates"
 TOOLS: dict[str, dict[str, Any]] = tomllib.loads((TEMPLATES / "tools.toml").read_text(encoding="utf-8"))
 """Of each tool its title, the splits it uses, files by path with their templates, and commands; texts take $words, Python none."""
-GRADER = ("__init__.py", "errors.py", "wording.py", "facts", "schema", "verifiers")
+GRADER = ("__init__.py", "errors.py", "wording.py", "wording.toml", "facts", "schema", "verifiers")
 """Files and folders of `evals` whose copy grades an answer."""
 PACKAGE = re.compile(r"\bquestion_set\b")
 OURS = re.compile(r"\bevals(?=\.\w| import\b)")
