@@ -341,7 +341,7 @@ def read_letters(value: str, n_options: int) -> tuple[list[int], str] | None:
 
 def behind_letter(rest: str) -> str:
     """Return the sentence behind a letter, without what parts them; a minus belongs to a number."""
-    return re.split(r"[.;]\s", re.sub(r"\A[-–—]+\s", "", rest.strip(MARKS + ".:;,")))[0]
+    return re.split(r"[.;]\s", rest.strip(MARKS + ".:;,"))[0]
 
 
 def letters_verdict(expected: Expected, letters: list[int], rest: str, start: int = 0, end: int = 0) -> AnswerReading:

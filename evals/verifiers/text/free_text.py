@@ -314,12 +314,11 @@ def _amounts(
     parts_of_wholes = without_wholes(numbers, sentence.text)
     is_part = len(parts_of_wholes) < len(numbers) and expected.unit != "DEGs"
     numbers = parts_of_wholes if is_part else numbers
-    text, in_unit = sentence.text, range(0)
-    start, is_first = 0, False
+    text, start, is_first = sentence.text, 0, False
     for number, following in zip_longest(numbers, numbers[1:]):
         at, after = bisect_left(starts, number.start), bisect_left(starts, number.end)
         begin, place = page.origin(sentence.start + number.start), page.origin(sentence.start + number.end - 1) + 1
-        if at == after or (number.is_share and asked != SHARE) or begin in in_unit:
+        if at == after or (number.is_share and asked != SHARE):
             continue
         start, end, is_second = start if is_first else number.start, number.end, is_first  # of the number, or the range
         before = parts[max(0, bisect_left(starts, start) - 5) : bisect_left(starts, start)]
@@ -340,7 +339,6 @@ def _amounts(
         behind = parts[after : after + 3]
         stated, length = (None, 0) if number.is_share else read_unit(original[place : place + 48])
         if stated is not None and asked is not None:
-            in_unit = range(place, place + length)
             value = convert(number.value, stated, asked)
             is_other = is_other or value is None
             if value is not None:
