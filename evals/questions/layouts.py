@@ -34,6 +34,7 @@ from evals.questions.options import (
     listed_options,
     named_places,
     option_text,
+    scored_options,
     texts_in,
 )
 from evals.questions.sets import (
@@ -52,7 +53,7 @@ from evals.questions.sets import (
 from evals.schema import CANNOT_BE_TOLD
 from evals.schema.questions import QuestionRow, RowFault
 from evals.verifiers.line import read_lines
-from evals.verifiers.numbers import LARGE
+from evals.verifiers.numbers import LARGE, unit_of
 
 FILES = (*SUFFIXES, ".json", ".parquet")
 SHARES = (("train", 70), ("dev", 80), ("test", 100))
@@ -62,6 +63,10 @@ FIRST_ROWS = 200
 NUMBER = re.compile(r"([-+−]?\d(?:[\d.,]*\d)?(?:[eE][-+]?\d+)?)(?:\s+([^\s\d,.;()]{1,12})|\s?(%))?")
 DERIVED = re.compile(r"(.*)\s#### *([^\n]+)", re.DOTALL)
 """An answer of GSM8K: its derivation, and behind "####" what comes out."""
+SPOILT = re.compile(r"\d{1,2}-(?:Mar|Sep|Oct|Dec)|#(?:N/A|REF!|NAME\?|VALUE!|DIV/0!|NUM!|NULL!)")
+"""What spreadsheets make of formulas and of genes such as SEPT2 (Ziemann et al. 2016, doi:10.1186/s13059-016-1044-7)."""
+BRACKETS = re.compile(r"\s*[(\[]([^()\[\]]+)[)\]]$")
+"""Behind the name of a column: its unit, or a note."""
 _UNANSWERED = {"kind": "term", "accept": []}
 """The truth of a question that its text does not answer."""
 
@@ -99,6 +104,7 @@ class Layout(BaseModel):
     items: tuple[str, ...] = ()
     impossible: str = ""
     unit: str = ""
+    measured: str = ""
     limits: tuple[str, ...] = ()
     longest: int = 0
 
@@ -186,7 +192,7 @@ def guess_columns(names: Sequence[str]) -> dict[str, list[str]]:
     left = [*names]
     for key, pattern in _table()["guess"].items():
         role = key.removesuffix("_otherwise")
-        mine = [name for name in left if role not in found and re.fullmatch(pattern, fold_name(name))]
+        mine = [name for name in left if role not in found and re.fullmatch(pattern, fold_name(BRACKETS.sub("", name)))]
         mine = mine if role in SEVERAL else mine[:1]
         left = [name for name in left if name not in mine]
         found |= {role: mine} if mine else {}
@@ -201,9 +207,10 @@ def _layout_of_columns(columns: Columns) -> Layout:
         raise LabError(f"say which column holds the {'right ' * (missing[0] == 'answer')}{missing[0]}")
     named = {role: tuple(map(fold_name, columns.get(role, ()))) for role in ROLES}
     answer, options, several = named["answer"], named["options"], len(named["options"]) > 1
+    measured = "".join(filter(unit_of, BRACKETS.findall(columns["answer"][0])))
     return layouts()["question-answer"].model_copy(
         update={role: named[role] for role in ("question", "explanation", "group", "split", "id", "wrong")}
-        | {"answer": answer, "right": answer, "accept": answer, "unit": "".join(named["unit"])}
+        | {"answer": answer, "right": answer, "accept": answer, "unit": "".join(named["unit"]), "measured": measured}
         | {"options": () if several else options, "each": (options,) if several else (), "context": ()}
     )
 
@@ -272,6 +279,12 @@ def import_rows(
     if not options.cannot_tell and not any(_is_untold(row["truth"]) for _, row in made):
         for _, row in made:
             row["truth"] = {**row["truth"], "answerable": True}
+    said = {n: texts_in([each["truth"].get(name) for name in ("value", "accept", "options")]) for n, each in made}
+    spoilt = {line: text for line, texts in said.items() for text in texts if SPOILT.fullmatch(text)}
+    for line, text in spoilt.items():
+        told = f"{text!r} is what a spreadsheet makes of a formula, or of a name such as SEPT2; write the name as text"
+        add_bad(line, BadField(fold_name(next(iter(columns.get("answer", ())), "truth")), told))
+    made = [(line, row) for line, row in made if line not in spoilt]
     checked = examples_of(made, name)
     bad += checked.faults
     bad.sort(key=lambda fault: fault.line)
@@ -289,7 +302,8 @@ def import_rows(
     found = [row for _, row in good]
     kinds = {row["truth"]["kind"] for row in found}
     is_guessed = layout is None and not options.columns
-    if is_guessed and kinds and kinds <= {"number", "term"} and (passed := _like_options(unread)):
+    passed = _like_options(unread, {text for texts in said.values() for text in texts})
+    if is_guessed and kinds and kinds <= {"number", "term"} and passed:
         raise LabError(
             f"the columns {', '.join(passed)} of {name} look like options, and the answers were read without them; say"
             ' what they hold with --columns, such as "question=Q,answer=Key,options=A|B|C", or take them out'
@@ -297,12 +311,13 @@ def import_rows(
     return ImportedRows(found, bad, layout_name, answers, [line for line, _ in good], unread, columns)
 
 
-def _like_options(fields: Sequence[str]) -> list[str]:
-    """Return the fields that are called so, or numbered and of one name where there are three or more: pick1, pick2, pick3."""
+def _like_options(fields: Sequence[str], answers: set[str]) -> list[str]:
+    """Return the fields that are called so, or numbered and of one name: pick1, pick2, pick3, or two that answers number."""
     stem = {field: field.rstrip("0123456789") for field in fields if field[-1:].isdigit()}
     sizes, called = Counter(stem.values()), guess_columns(fields)
     named = [field for role in SEVERAL for field in called.get(role, ())]
-    return named or [field for field, of in stem.items() if sizes[of] > 2]
+    least = 2 if answers <= {field.removeprefix(of) for field, of in stem.items()} else 3
+    return named or [field for field, of in stem.items() if sizes[of] >= least]
 
 
 def _holds(value: Any) -> bool:
@@ -483,8 +498,8 @@ def _right_answer(layout: Layout, row: Fields, question: str) -> dict[str, Any] 
     """Return the truth of a row, a choice where answer columns are still to be read, None if it has neither."""
     if row.all(layout.right) and row.all(layout.wrong):
         return _shuffled_choice(layout, row, question)
-    field, scores = row.first(layout.scores)
-    if isinstance(scores, Mapping):
+    field, scored = row.first(layout.scores)
+    if scores := scored_options(scored):
         options = [*scores]
         check_options(field, options)
         return Choice(options, [], {field: [option for option in options if scores[option]]}, is_inline=False)
@@ -497,7 +512,7 @@ def _right_answer(layout: Layout, row: Fields, question: str) -> dict[str, Any] 
             return {"kind": "choice", "value": word, "options": [*layout.fixed]}
     if layout.impossible and str(row.at(layout.impossible)).casefold() == "true":
         return _UNANSWERED
-    if row.all(layout.accept):
+    if row.first(layout.accept)[1] is not None:
         return _term_truth(layout, row)
     given = row.first(layout.values)[1]
     if given is not None:
@@ -553,7 +568,7 @@ def _term_truth(layout: Layout, row: Fields) -> dict[str, Any]:
         raise BadField(field, f"holds no answer, seen {short_repr(given)}. {NO_ANSWER}")
     if layout.longest:
         number = NUMBER.fullmatch(wordings[0]) if len(wordings) == 1 else None
-        unit = str(row.at(layout.unit) or "").strip()
+        unit = str(row.at(layout.unit) or layout.measured).strip()
         if unit and number is None:
             problem = f"is no number, seen {wordings[0]!r}, and its unit is {unit!r}"
             raise BadField(field, problem, number_in(wordings[0]))

@@ -154,6 +154,17 @@ def listed_options(value: Any) -> tuple[list[str], list[str]]:
     return [option for _, option in known], [str(label) for label, _ in known] if has_labels else []
 
 
+def scored_options(value: Any) -> dict[str, Any]:
+    """Return options with whether each is right: an object of scores, or a list of objects that say so; {} for others."""
+    if isinstance(value, Mapping):
+        return {**value} if all(isinstance(score, int | float) for score in value.values()) else {}
+    rows = [Fields(each) for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    marks = [str(row.first(("correct", "is correct", "iscorrect"))[1]).casefold() for row in rows]
+    if not {"true", "false"} >= {*marks}:
+        return {}
+    return {option_text(row.first(OPTION_TEXT)[1]): mark == "true" for row, mark in zip(rows, marks, strict=True)}
+
+
 def _parse_literal(text: str) -> list[Any] | dict[str, Any] | None:
     """Return the list or object that a text is, as JSON or as Python prints it; None for other texts."""
     if not text.lstrip().startswith(("[", "{")):
@@ -173,7 +184,10 @@ def inline_options(question: str) -> list[str]:
     for pattern, first in product(INLINE, "Aa"):
         starts: list[re.Match[str]] = []
         for match in pattern.finditer(question):
-            if match[1] == chr(ord(first) + len(starts)):
+            is_alike = all(
+                re.sub(r"[\sA-Ja-j]", "", each[0]) == re.sub(r"[\sA-Ja-j]", "", match[0]) for each in starts[:1]
+            )
+            if is_alike and match[1] == chr(ord(first) + len(starts)):
                 starts.append(match)
             elif match[1] == first and len(starts) == 1:
                 starts = [match]

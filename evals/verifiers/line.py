@@ -486,6 +486,8 @@ def _term(expected: Expected, question: str, value: str) -> AnswerReading:
     says = normalise(value)
     if says in expected.by_wording:
         return false_abstention(expected, says, "what it is")
+    if fold(value) in expected.accept:  # "No gene", "but-3-enoic acid"
+        return AnswerReading("correct", f"as {expected.source.say}", value, _claims([value]), 1.0)
     asserted, denied = _parts(value)
     words = fold(", ".join(asserted))
     if not words:

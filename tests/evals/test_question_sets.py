@@ -316,8 +316,18 @@ def test_numbered_columns_that_look_like_options_are_not_passed_over(tmp_path):
         imported(
             put(tmp_path / "x.jsonl", {"instruction": "Which is a base?", "options": ["HCl", "NaOH"], "output": "NaOH"})
         )
+    with pytest.raises(LabError, match="the columns output_1, output_2 of x look like options"):
+        imported(put(tmp_path / "x.jsonl", {"input": "Why?", "output_1": "So.", "output_2": "No.", "label": 2}))
     columns = {"question": ["question"], "answer": ["label"]}
     assert [right_in(row) for row in imported(file, columns=columns).rows] == [2, 0]
+
+
+def test_what_a_spreadsheet_made_of_a_gene_or_a_formula_is_no_answer(tmp_path):
+    (file := tmp_path / "x.csv").write_text("Question,Answer\nWhich septin?,2-Sep\nWhich gene?,#REF!\nAnd?,TP53\n")
+    made = imported(file, skip_bad=True)
+    assert [right_in(row) for row in made.rows] == [["TP53"]]
+    assert [(each.line, each.field) for each in made.skipped] == [(2, "Answer"), (3, "Answer")]
+    assert all("SEPT2; write the name as text" in each.problem for each in made.skipped)
 
 
 def test_columns_are_read_as_they_are_said_to_be_and_no_others(tmp_path):

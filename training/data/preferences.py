@@ -129,12 +129,10 @@ def _parted(found: Preference) -> list[Preference]:
     """Return the two answers of a pair as one that is good and one that is bad; an answer with a label as it is."""
     if found.label is not None:
         return [found]
-    labels = zip(PAIR, (True, False), strict=True)
+    alone = [{"answers": {ALONE[0]: found.answers[name]}, "label": name == PAIR[0]} for name in PAIR]
     return [
-        Preference(
-            name=f"{found.name} {name}", prompt=found.prompt, answers={ALONE[0]: found.answers[name]}, label=label
-        )
-        for name, label in labels
+        found.model_copy(update={"name": f"{found.name} {name}", **each})
+        for name, each in zip(PAIR, alone, strict=True)
     ]
 
 
@@ -183,46 +181,40 @@ VERDICTS = ("winner", "preference", "label", "better_response_id", "choice")
 """Columns that name the better of two: 1, a, model_a, A>B."""
 STRENGTH = ("overall_preference", "preference_strength")
 """Below 0 where the first of two is better, as in HelpSteer."""
-BETTER = re.compile(r"(?:[a-z]+[ _-])?([ab012])(?:\.0|>+[ab])?")
-TIE = re.compile(r"tie\b.*|both|neither|a=b|none")
+BETTER = re.compile(r"(?:[a-z]+[ _-])?([ab012])(?:\.0|>+[ab])?|tie\b.*|both|neither|a=b")
 
 
 def _preference(row: Mapping[str, Any]) -> Preference | None:
     """Return a pair in any of the forms as its record, None for a tie; Unusable if it is none."""
-    if verdict := _verdict(row):
-        better, sides = verdict
-        others = [column for side, column in sides.items() if side != better]
-        return _record(row, dict(zip(PAIR, (sides[better], *others), strict=True))) if better else None
-    if lacking := next((name for name in PAIR if row.get(name) is None), None):
-        is_kto = "label" in row or "kto_tag" in row
-        what = "answers marked as wanted or not are no pairs" if is_kto else "rows with one answer are no pairs"
-        told = f"is missing among {', '.join(row)}; call the better answer chosen, the other rejected, or name it in a column winner; {what}"
-        raise Unusable(lacking, f"{told}: give them to `assay train {'kto' if is_kto else 'sft'}`")
-    return _record(row, {name: name for name in PAIR})
+    columns = _better_first(row)
+    return _record(row, columns) if columns else None
 
 
-def _verdict(row: Mapping[str, Any]) -> tuple[str, dict[str, str]] | None:
-    """Return which of two answers side by side is better, "" for a tie, and their columns; None for other rows.
-
-    Unusable where a verdict names neither.
-    """
+def _better_first(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns of the better and of the worse answer, none for a tie; Unusable if it is no pair."""
+    lacking = next((name for name in PAIR if row.get(name) is None), None)
+    if lacking is None:
+        return {name: name for name in PAIR}
     sides = {match[2].lower(): name for name in sorted(row) if (match := SIDE.fullmatch(name))}
     column = next((name for name in (*STRENGTH, *VERDICTS) if row.get(name) is not None), None)
-    if column is None or len(sides) != len(PAIR) or row.get("chosen") is not None:
-        return None
+    if column is None or len(sides) != len(PAIR):
+        told = "call the better answer chosen, the other rejected, or name it in a column winner; rows with one answer"
+        stage = "kto" if "label" in row or "kto_tag" in row else "sft"
+        raise Unusable(lacking, f"is missing among {', '.join(row)}; {told} are for `assay train {stage}`")
     said = str(row[column]).casefold()
     if column in STRENGTH and re.fullmatch(r"-?\d(?:\.\d+)?", said):
-        return "" if float(said) == 0 else [*sides][float(said) > 0], sides
+        said = [*sides][float(said) > 0] if float(said) else "tie"
     match = BETTER.fullmatch(said)
-    if TIE.fullmatch(said) or (match and match[1] in sides):
-        return match[1] if match else "", sides
-    told = f"says not which of {' and '.join(sides.values())} is better: write {' or '.join(sides)}, or tie"
-    raise Unusable(column, told, row[column])
+    if match is None or match[1] not in (None, *sides):
+        told = f"says not which of {' and '.join(sides.values())} is better: write {' or '.join(sides)}, or tie"
+        raise Unusable(column, told, row[column])
+    ordered = sorted(sides.values(), key=lambda name: name != sides.get(match[1]))
+    return dict(zip(PAIR, ordered, strict=True)) if match[1] else {}
 
 
 def _judged(row: Mapping[str, Any]) -> Preference | None:
     """Return an answer with its label in any of the forms as its record, or a pair; Unusable if it is neither."""
-    if row.get("chosen") is not None or _verdict(row):
+    if row.get("chosen") is not None or any(map(SIDE.fullmatch, row)):
         return _preference(row)
     label = row.get("label", row.get("kto_tag"))
     if label is None:
