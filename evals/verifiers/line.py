@@ -486,10 +486,9 @@ def _term(expected: Expected, question: str, value: str) -> AnswerReading:
     says = normalise(value)
     if says in expected.by_wording:
         return false_abstention(expected, says, "what it is")
-    if fold(value) in expected.accept:  # "No gene", "but-3-enoic acid"
-        return AnswerReading("correct", f"as {expected.source.say}", value, _claims([value]), 1.0)
     asserted, denied = _parts(value)
-    words = fold(", ".join(asserted))
+    is_whole = fold(value) in expected.accept  # "No gene", "but-3-enoic acid"
+    words = fold(value if is_whole else ", ".join(asserted))
     if not words:
         return AnswerReading("no_claim", "it only denies" if denied else "it says nothing")
     right = any(map(words.issuperset, expected.accept))

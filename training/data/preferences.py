@@ -208,8 +208,9 @@ def _better_first(row: Mapping[str, Any]) -> dict[str, str]:
     if match is None or match[1] not in (None, *sides):
         told = f"says not which of {' and '.join(sides.values())} is better: write {' or '.join(sides)}, or tie"
         raise Unusable(column, told, row[column])
-    ordered = sorted(sides.values(), key=lambda name: name != sides.get(match[1]))
-    return dict(zip(PAIR, ordered, strict=True)) if match[1] else {}
+    better = sides.get(match[1] or "")
+    ordered = sorted(sides.values(), key=lambda name: name != better)
+    return dict(zip(PAIR, ordered, strict=True)) if better else {}
 
 
 def _judged(row: Mapping[str, Any]) -> Preference | None:
