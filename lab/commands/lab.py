@@ -332,7 +332,7 @@ def check_kernels(chain: str) -> list[Check]:
         with suppress(LabError):  # said by check_chain
             known = read_chain(chain)
             base = known.manifest.base
-            folder = local_base(base.source, base.weights_sha256, known.folder) or folder_here(base.source)
+            folder = local_base(base, known.folder) or folder_here(base.source)
     notes = kernel_notes(folder) if folder else ()
     return [
         _check("Kernels of the base", note.partition("; ")[0], "warning", note.partition("; ")[2]) for note in notes

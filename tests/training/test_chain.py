@@ -164,6 +164,16 @@ def test_a_base_that_lies_elsewhere_is_found_again_on_this_machine_and_nowhere_e
     append_stage(far, NewStage("sft", "sft", original / "sft" / "adapter"), base, system_prompt=SYSTEM_PROMPT)
     assert str(original) not in (far / "chain.json").read_text()
     assert all(finding.is_ok for finding in check_chain(far))
+    copy = shutil.copytree(original / "model", tmp_path / "copies" / "model")  # the same weights in another template
+    with (copy / "chat_template.jinja").open("a") as template:
+        template.write("{# mine #}")
+    near = append_stage(
+        tmp_path / "near" / "run",
+        NewStage("sft", "sft", original / "sft" / "adapter"),
+        find_base(str(copy)),
+        system_prompt=SYSTEM_PROMPT,
+    )
+    assert all(finding.is_ok for chain in (far, near.folder) for finding in check_chain(chain))
     folders.unlink()
     with pytest.raises(MissingModel, match="no base model 'model'"):
         check_chain(far)

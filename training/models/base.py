@@ -332,17 +332,23 @@ def default_cache() -> Path:
     return Path(named).expanduser() if named else user_cache_path("assay", appauthor=False)
 
 
-def local_base(name: str, weights_sha256: str, chain: Path) -> Path | None:
+def local_base(known: BaseIdentity, chain: Path) -> Path | None:
     """Return the folder of a local base, from the folder of its chain, from here, or as noted; None if it is nowhere."""
-    noted = _read_folders().get(weights_sha256)
-    places = [place / name for place in (chain, chain.parent, Path.cwd())] + ([Path(noted)] if noted else [])
+    folders = _read_folders()
+    noted = folders.get(_key(known), folders.get(known.weights_sha256))  # 0.2.0 noted the weights alone
+    places = [place / known.source for place in (chain, chain.parent, Path.cwd())] + ([Path(noted)] if noted else [])
     return next((place for place in places if (place / "config.json").is_file()), None)
 
 
-def note_folder(base: Base) -> None:
+def note_folder(folder: Path, known: BaseIdentity) -> None:
     """Note on this machine where a base lies: chain.json, which may be published, keeps its name alone."""
     default_cache().mkdir(parents=True, exist_ok=True)
-    write_whole(default_cache() / FOLDERS, json.dumps({**_read_folders(), base.weights_sha256: str(base.folder)}))
+    write_whole(default_cache() / FOLDERS, json.dumps({**_read_folders(), _key(known): str(folder)}))
+
+
+def _key(known: BaseIdentity) -> str:
+    """Tell apart copies of a base with the same weights and another tokenizer or chat template."""
+    return " ".join((known.weights_sha256, known.tokenizer_sha256, known.template_sha256))
 
 
 def _read_folders() -> dict[str, str]:

@@ -334,7 +334,7 @@ def base_source(chain: Chain, cache: Path | None = None) -> str:
         return f"{base.hub_id}@{base.revision}"
     if base.hub_id or base.source == EMBEDDED:
         return base.source
-    folder = local_base(base.source, base.weights_sha256, chain.folder)
+    folder = local_base(base, chain.folder)
     if folder is None:
         raise MissingModel(
             f"no base model {base.source!r}: the chain was trained on a local folder of that name, which"

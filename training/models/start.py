@@ -130,9 +130,9 @@ def _write_chain(
     )
     write_whole(folder / FILE_NAME, manifest.model_dump_json(indent=1) + "\n")
     is_local = base.hub_id is None and base.source != EMBEDDED
-    if is_local and local_base(manifest.base.source, base.weights_sha256, folder.resolve()) is None:
+    if is_local and local_base(identity, folder.resolve()) != base.folder:
         with suppress(OSError):  # no cache to note it in: a base that is not found is asked for by --base
-            note_folder(base)
+            note_folder(base.folder, identity)
     return Chain(manifest, folder.resolve())
 
 
