@@ -179,15 +179,18 @@ def _parse_literal(text: str) -> list[Any] | dict[str, Any] | None:
     return None
 
 
+def _marks(letter: re.Match[str]) -> str:
+    """Return what stands around an option's letter: "()" of "(A) ", ")" of "A) "."""
+    return re.sub(r"[\sA-Ja-j]", "", letter[0])
+
+
 def inline_options(question: str) -> list[str]:
     """Return the options that stand in a question as (A) … (B) …; [] if there are none."""
     for pattern, first in product(INLINE, "Aa"):
         starts: list[re.Match[str]] = []
         for match in pattern.finditer(question):
-            is_alike = all(
-                re.sub(r"[\sA-Ja-j]", "", each[0]) == re.sub(r"[\sA-Ja-j]", "", match[0]) for each in starts[:1]
-            )
-            if is_alike and match[1] == chr(ord(first) + len(starts)):
+            is_next = match[1] == chr(ord(first) + len(starts))
+            if is_next and (not starts or _marks(match) == _marks(starts[0])):
                 starts.append(match)
             elif match[1] == first and len(starts) == 1:
                 starts = [match]

@@ -23,7 +23,7 @@ from evals.papers.jats import mathml_text, tex_text
 from evals.papers.outline import role_of, without_markup
 from evals.review.corpus import words_of
 from evals.schema import Article, TextOrigin
-from tests.evals.pdfs import LEFT, column, pdf
+from tests.evals.pdfs import LEFT, Put, column, pdf
 from tests.evals.reviewed import concern
 from tests.evals.reviewed import example as reviewed
 
@@ -100,6 +100,20 @@ def test_the_first_paragraph_of_a_long_paper_without_headings_is_its_abstract():
     first, rest = "One mouse flew. " * 25, "Another one stayed. " * 200
     article = read_article(f"# T\n\n{first}\n\n{rest}\n\n## Acknowledgements\n\nThanks.".encode(), "a.md")
     assert (article.abstract, named(article)) == (first.strip(), ["Main text", "Acknowledgements"])
+
+
+@pytest.mark.parametrize(("x", "bold", "labels"), [(72, True, ["Table 1"]), (72, False, []), (108, True, [])])
+def test_a_label_without_a_full_stop_begins_a_caption_where_it_is_bold_and_first_on_its_line(x, bold, labels):
+    line = [Put(72, 600, "Growth", 10)] if x > 72 else []
+    line += [Put(x, 600, "Table", 10, bold=bold), Put(x + 34, 600, "1", 10, bold=bold), Put(x + 46, 600, "Sizes", 10)]
+    above = [
+        Put(72, 740, "Salt", 18, bold=True),
+        Put(72, 700, "Methods", 12, bold=True),
+        Put(72, 680, "We counted the cells of every well on the first day."),
+    ]
+    article = read_article(pdf([[*above, *line]]), "a.pdf")
+    assert [each.label for each in article.figures] == labels
+    assert labels or "Table 1 Sizes" in article.sections[0].text
 
 
 def jats(body="", meta="", back=""):

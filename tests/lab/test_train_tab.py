@@ -111,7 +111,10 @@ def test_charts_stand_beside_another_run_smoothed_and_on_a_log_scale(tmp_path):
     with gr.Blocks():
         page = train.TrainPage(services_for(tmp_path))
     view = page.opened("runs/mine")[page.view]
-    assert page.opened("runs/mine")[page.note] == "" and "no run runs/gone" in page.opened("runs/gone")[page.note]
+    assert (
+        page.opened("runs/mine")[page.note] == ""
+        and "The run runs/gone is no longer there" in page.opened("runs/gone")[page.note]
+    )
     painted = page.on_look(view, "runs/other", 5, True)
     loss = next(plot for plot in page.plots if plot.elem_id == "train-loss")
     drawn = json.loads(painted[loss].value["plot"])
