@@ -37,6 +37,7 @@ from lab.shared.rater import (
 )
 from lab.shared.rating import RatingPanel, annotation_facts, draw, notes_with_words
 from lab.ui.components import (
+    CHOSEN,
     QUIET,
     Html,
     clicks,
@@ -60,7 +61,7 @@ FEWEST_SHOWN = 2
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     gr.HTML(lead("annotate"))
-    skipped, drawn = gr.State([]), gr.State("")
+    skipped, drawn = gr.State([]), gr.State(())
     with gr.Row(elem_classes="composer rate-form"):
         project = gr.Dropdown([], label=say("annotate.project"), elem_id="annotate-project", scale=2, min_width=200)
         roles = [(say("annotate.role.rater"), "rater"), (say("annotate.role.adjudicator"), "adjudicator")]
@@ -105,9 +106,6 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         guidelines = gr.HTML()
     name_field(door, "annotate")
 
-    def on_role(visitor: Visitor | None, *here: Any) -> Painted:
-        return turn(visitor, None, *here)
-
     def on_listed(visitor: Visitor | None, at: str | None, *here: Any) -> Painted:
         return turn(visitor, None, *here, at=at)
 
@@ -119,9 +117,6 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     for trigger, act, name in ((choosing(listed), on_listed, "answer"), (back.click, on_back, "back")):
         event(trigger, act, [listed, *here], outputs, f"annotate_{name}", door=door, shows=panel.line, **QUIET)
-    # First: a reload opens what is shown.
-    gr.on([project.change, role.change], None, [project, role], None, js="assayPlaceProject")
-    event(role.change, on_role, here, outputs, "annotate_role", door=door, **QUIET)
 
     def on_select(project: str | None, role: str, request: gr.Request) -> tuple[gr.Dropdown, str]:
         found = project_choices(services)
@@ -139,10 +134,11 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             return {role: gr.skip()}
         waiting = Rater(services, visitor, is_adjudicating=True).queue(project).waiting
         others = [each.id for each in waiting if each.id != clicked.id]
-        return {role: "adjudicator"} | turn(visitor, None, project, "adjudicator", others)
+        shown = {role: "adjudicator", drawn: (visitor, project, "adjudicator")}
+        return shown | turn(visitor, None, project, "adjudicator", others)
 
     named = {"api_name": "annotate_dispute", "door": door, "shows": panel.line}
-    event(disputes.click, on_dispute, [project], [role, *outputs], **named, **QUIET)
+    event(disputes.click, on_dispute, [project], [role, drawn, *outputs], **named, **QUIET)
     with gr.Row(elem_classes="composer", elem_id="annotate-manage") as manage:
         with gr.Column(scale=6, min_width=300, elem_classes="rate-form"):
             _projects(services, door, tab, project)
@@ -162,28 +158,29 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         has_buttons = may_train(services, request.username)
         return training_offers(found, has_buttons=has_buttons, title="trainable.said")
 
-    def on_project(
-        visitor: Visitor | None, project: str | None, role: str, shown: str | None, request: gr.Request
+    def on_here(
+        visitor: Visitor | None, project: str | None, role: str, passed: Any, shown: Any, request: gr.Request
     ) -> Painted:
-        """Show a project, unless it is the one shown.
+        """Show a project to who is at the page, unless it is shown: painting it again would take away what is typed.
 
         Where a choice and a reply meet, Gradio may report the same change again after each update, without end.
         """
-        if project == shown:
+        is_opening = visitor is None or (not shown and not project and project_choices(services))
+        if is_opening or (visitor, project, role) == shown:
             return {others: gr.skip()}
+        is_here = shown and shown[:2] == (visitor, project)
+        page = turn(visitor, None, project, role, passed if is_here else ()) | {drawn: (visitor, project, role)}
+        if is_here:
+            return page
         known = services.store.annotations.project(project) if project else None
-        page = turn(visitor, None, project, role, ()) | managing.show(known.title if known else "", may=bool(known))
+        page |= managing.show(known.title if known else "", may=bool(known))
         page |= {guidelines: markdown(known.guidelines.text) if known else "", agreement: gr.Accordion(open=False)}
-        return page | {offers: on_offers(project, request), drawn: project}
-
-    def on_known(visitor: Visitor | None, project: str | None, role: str, request: gr.Request) -> Painted:
-        """Show the project to somebody else; a page without one stays as it is."""
-        return on_project(visitor, project, role, "" if project else None, request)
+        return page | {offers: on_offers(project, request)}
 
     painted = [*outputs, guidelines, agreement, offers, drawn, *managing.outputs]
-    seen = [door.known, project, role]
-    project.change(on_project, [*seen, drawn], painted, api_name="annotate_project", **QUIET)
-    door.known.change(on_known, seen, painted, api_visibility="private", **QUIET)
+    changes = [project.change, role.change, door.known.change]
+    placed = gr.on(changes, None, [project, role], None, js="assayPlaceProject")  # a reload opens what is shown
+    event(placed.success, on_here, [*here, drawn], painted, "annotate_project", door=door, **CHOSEN)
     tab.select(on_admin, None, manage, api_visibility="private", **QUIET)
     tab.select(on_offers, project, offers, api_visibility="private", **QUIET)
 

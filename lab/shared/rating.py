@@ -10,7 +10,7 @@ from evals.errors import LabError
 from evals.questions import find, is_held_out
 from evals.schema.votes import Annotation, AnnotationItem, Dimension, Note, NoteKind, State, VerdictLabel
 from evals.verifiers.line import read_lines
-from lab.page import Painted, event, show_errors
+from lab.page import Painted, event
 from lab.services import Services
 from lab.session import Door, Visitor
 from lab.shared.rater import DIMENSIONS, KINDS, RATED, Opened, Rater
@@ -280,11 +280,13 @@ def build_rating(
         which = gr.Radio([], label=say("annotate.which"), visible=False, elem_id=f"{tab}-rate-which")
         panel = RatingPanel(services, door, name, shows_stages=True)
 
-    def on_open(visitor: Visitor | None, shown: str | None) -> Painted:
+    def on_open(visitor: Visitor | None, shown: str | None, rated: str | None = None) -> Painted:
+        """Show the answers beside one that is shown, unless one is open: painting it again would take away what is typed."""
         try:
             if not (items := found(visitor, shown) if shown else ()):  # a report may have been made anew meanwhile
                 return {which: gr.Radio(visible=False), **panel.show_nothing(say("annotate.none_shown"))}
-            names = Rater(services, visitor).add_items(items)
+            if rated in (names := Rater(services, visitor).add_items(items)):
+                return {which: gr.skip()}
         except LabError as error:
             return {which: gr.Radio(visible=False), **panel.show_nothing(str(error))}
         stages = [(stage_name(each.stage), each.id) for each in items]
@@ -297,19 +299,20 @@ def build_rating(
         except LabError as error:
             return panel.show_nothing(str(error))
 
-    @show_errors(line)
-    def on_thumb(visitor: Visitor | None, event: gr.EventData) -> Painted:
+    def on_thumb(visitor: Visitor | None, rated: str | None, event: gr.EventData) -> Painted:
         asked = event._data
         name, rater = str(asked.get("id")), Rater(services, visitor)
         rater.add_items([each for each in found(visitor, name) if each.id == f"{RATED}:{name}"])
         if asked.get("do") == "rate":
-            return {fold: gr.Accordion(open=True), shown: name, told: f"{tab}-rate", **on_open(visitor, name)}
+            return {fold: gr.Accordion(open=True), shown: name, told: f"{tab}-rate", **on_open(visitor, name, rated)}
         said = rater.set_thumb(f"{RATED}:{name}", "up" if asked.get("do") == "up" else "down").said
-        return {line: notice(say(f"annotate.thumbed.{said.thumb}")), told: f"{name} {said.thumb}"}
+        page = {line: notice(say(f"annotate.thumbed.{said.thumb}")), told: f"{name} {said.thumb}"}
+        return page | ({panel.thumb: said.thumb} if rated == f"{RATED}:{name}" else {})
 
-    opened = [which, *panel.outputs]
-    gr.on([fold.expand, shown.change], on_open, [door.known, shown], opened, api_name=f"{name}_answers", **CHOSEN)
-    which.input(on_which, [door.known, which], panel.outputs, api_name=f"{name}_answer", **CHOSEN)
+    opened, rated = [which, *panel.outputs], panel.item
+    event([fold.expand, shown.change], on_open, [shown, rated], opened, f"{name}_answers", door=door, **CHOSEN)
+    event(which.input, on_which, [which], panel.outputs, f"{name}_answer", door=door, **CHOSEN)
     shown.change(lambda: "", None, line, api_visibility="private", **QUIET)
-    thumbed = clicked(on_thumb, door.known, [line, told, fold, shown, *opened], api_name=f"{name}_thumb", **QUIET)
+    changed = [line, told, fold, shown, *opened]
+    thumbed = event(clicked, on_thumb, [rated], changed, f"{name}_thumb", door=door, shows=line, **QUIET)
     thumbed.then(None, told, None, js="assayThumb")

@@ -112,12 +112,12 @@ class Page:
         """Return the milliseconds of what a tab calls when it is chosen."""
         for event in self.opening[tab]:
             if event["api_name"] == "annotate_project":  # one that is shown is not drawn again
-                self.call(event, [None, None, "rater", None])
+                self.call(event, [None, None, "rater", [], None])
         begun = time.perf_counter()
         for event in self.opening[tab]:
             is_project = event["api_name"] == "annotate_project"
             given = [self.values.get(each) for each in event["inputs"]]
-            given = [None, self.project, "rater", None] if is_project else given
+            given = [None, self.project, "rater", [], None] if is_project else given
             self.call(event, given)
         return 1000 * (time.perf_counter() - begun)
 

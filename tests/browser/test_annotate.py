@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
-from tests.browser.pages import choose, open_tab, script
+from tests.browser.pages import choose, open_tab, script, settle
 
 
 def at_work(open_page, lab, **looks):
@@ -83,8 +83,14 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     bob.locator("#annotate-agreement li button").first.click()
     expect(bob.get_by_label("Adjudicator")).to_be_checked()
     expect(bob.locator("#annotate-others")).to_contain_text("which one?")
-    bob.reload()
+    replies = []
+    with bob.expect_navigation(wait_until="commit"):
+        bob.evaluate("location.reload()")
+    bob.on("response", lambda reply: replies.append(reply) if "/run/predict" in reply.url else None)
     expect(bob.locator("#annotate-others")).to_contain_text("which one?")
+    settle(bob)
+    drawn = sum("which one?" in reply.text() for reply in replies)
+    assert drawn == 1, "an answer that is drawn again takes away what was typed meanwhile"
     bob.locator("#annotate-copy").click()
     better = bob.get_by_label("Better answer")
     expect(better).not_to_have_value("")

@@ -56,6 +56,8 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     expect(thumb).to_have_attribute("aria-pressed", "true")
     page.locator("#ask-rate button").first.click()
     expect(page.locator("#rate-thumb input").first).to_be_checked()
+    thumb.click()  # on the card again: the panel, which saves all that it shows, must not bring it back
+    expect(page.locator("#rate-thumb input").first).not_to_be_checked()
     page.locator("#rate-panel").get_by_text("Bad", exact=True).click()
     page.locator("#rate-submit").click()
     expect(page.locator("#rate-notice")).to_contain_text("Submitted.")

@@ -288,7 +288,7 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     assert "MYC &lt;b&gt;: 1 answer to annotate" in told
     assert len(services.store.annotations.items(chosen["value"])) == 2, "it is asked a second time"
     assert [name] == [each for _, each in called("annotate_projects", None, "rater")[0]["choices"]]
-    assert "base says yes." in str(called("annotate_project", None, name, "rater", None))
+    assert "base says yes." in str(called("annotate_project", None, name, "rater", [], None))
     for empty in ((None, 1), (5, None)):
         assert "enter a number" in called("annotate_make", None, "MYC", "", [], *empty, "", 0, 0)[0]
     with pytest.raises(LabError, match="nothing was submitted yet"):

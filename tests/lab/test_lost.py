@@ -32,7 +32,7 @@ def project_in(room):
 
 
 def opened(app, project):
-    chosen = ("annotate_project", project.id, "rater", None)
+    chosen = ("annotate_project", project.id, "rater", [], None)
     for event in (("meet", None), ("annotate_projects", None, "rater"), chosen):
         assert post(app, *event).status_code == 200
 

@@ -341,7 +341,13 @@
     window.assayPlace({ chain });
     return chain;
   };
-  window.assayPlaceProject = (project, role) => window.assayPlace({ project, role: role === "rater" ? null : role });
+  let placed = 0;
+  window.assayPlaceProject = async (project, role) => {
+    window.assayPlace({ project, role: role === "rater" ? null : role });
+    const mine = ++placed; // a page that opens sets several at once: what waits for a success comes once, for the last
+    await new Promise((done) => setTimeout(done, 50));
+    if (mine !== placed) throw new Error("Another change has followed.");
+  };
   window.assayValue = (value) => value;
   window.assayTypedStays = (linked, first) => (first || !linked?.length ? [] : linked); // what is not given stays
   window.assayClickSoon = (where) => setTimeout(() => document.querySelector(where).click(), 200);
