@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.network import NetworkGuard
+from tests.network import OFFLINE, NetworkGuard
 from tests.workers import processes, turn
 
 # In tiny models threads wait for each other. Before the conftest of tests/training imports torch, which reads it once: a
@@ -20,23 +20,18 @@ from tests.workers import processes, turn
 os.environ["OMP_NUM_THREADS"] = "1"
 
 GUARD = pytest.StashKey[NetworkGuard]()
-HOME = pytest.StashKey[Path]()
-
-OFFLINE = {
-    "HF_HUB_OFFLINE": "1",
-    "HF_DATASETS_OFFLINE": "1",
-    "HF_EVALUATE_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "GRADIO_ANALYTICS_ENABLED": "False",
-    "TOKENIZERS_PARALLELISM": "false",
-    "NO_PROXY": "127.0.0.1,localhost,::1",
-    "no_proxy": "127.0.0.1,localhost,::1",
-}
-"""Read by the libraries when they are imported, and by every process that a test starts."""
+HOME = Path(tempfile.mkdtemp(prefix="assay-tests-"))
 
 PRIVATE = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "SYSTEM", "SPACE_ID", "ASSAY_CHAIN")
 """A developer's own settings; a test that wants one sets it itself."""
+
+for each in PRIVATE:
+    os.environ.pop(each, None)
+os.environ.update(OFFLINE)
+os.environ["HF_HOME"] = str(HOME / "huggingface")
+os.environ["GRADIO_TEMP_DIR"] = str(HOME / "gradio")
+os.environ["ASSAY_DATABASE_URL"] = f"sqlite:///{HOME / 'assay.db'}"
+os.environ["ASSAY_REPORTS"] = str(HOME / "reports")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -62,22 +57,13 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the surroundings before any test module is imported, in every process that runs tests."""
+    """Set the surroundings of processes that tests start, and shut the network, in every process that runs tests."""
     if hands_out_tests(config):
         return
     gc.disable()
-    home = Path(tempfile.mkdtemp(prefix="assay-tests-"))
-    for name in PRIVATE:
-        os.environ.pop(name, None)
-    os.environ.update(OFFLINE)
-    os.environ["HF_HOME"] = str(home / "huggingface")
-    os.environ["GRADIO_TEMP_DIR"] = str(home / "gradio")
-    os.environ["ASSAY_DATABASE_URL"] = f"sqlite:///{home / 'assay.db'}"
-    os.environ["ASSAY_REPORTS"] = str(home / "reports")
     os.environ["PYTHONPATH"] = str(Path(__file__).parent / "guarded")
     guard = NetworkGuard()
     guard.install()
-    config.stash[HOME] = home
     config.stash[GUARD] = guard
     slow = [HealthCheck.too_slow]  # seconds are no measure on a busy machine
     settings.register_profile("assay", deadline=None, suppress_health_check=slow)
@@ -86,10 +72,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove what the run left behind."""
-    if hands_out_tests(config):
-        return
-    config.stash[GUARD].remove()
-    shutil.rmtree(config.stash[HOME], ignore_errors=True)
+    shutil.rmtree(HOME, ignore_errors=True)
+    if not hands_out_tests(config):
+        config.stash[GUARD].remove()
 
 
 @functools.cache

@@ -8,6 +8,19 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_EVALUATE_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "GRADIO_ANALYTICS_ENABLED": "False",
+    "TOKENIZERS_PARALLELISM": "false",
+    "NO_PROXY": "127.0.0.1,localhost,::1",
+    "no_proxy": "127.0.0.1,localhost,::1",
+}
+"""Read by every process that a test starts, and by the libraries when they are imported: by a conftest below, before `pytest_configure`."""
+
 LOCAL_NAMES = {"", "localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"}
 
 

@@ -173,19 +173,20 @@ class Publishing:
         self.planned = gr.State(None)
         self.timer = gr.Timer(2.0, active=False)
         planned = [self.line, self.plan, self.card, self.head, self.words, self.go, self.planned]
-        self.outputs = [self.fold, self.where, self.form, self.with_base, self.work, self.done, self.timer, *planned]
+        going_on = [self.line, self.work, self.timer, self.done]
+        self.outputs, self.of_run = [self.where, self.form, *going_on], [self.fold, self.with_base, *planned]
         fields = [view, *typed, self.with_base, is_public]
         event(self.fold.expand, self.on_open, [view], self.outputs, "publish", shows=self.line, **QUIET)
         event(look.click, self.on_look, fields, planned, "publish_plan", shows=self.line, trigger_mode="once")
-        sent = [self.line, self.work, self.timer, self.done, *planned[1:]]
+        sent = [*going_on, *planned[1:]]
         event(self.go.click, self.on_go, [self.planned, *fields], sent, "publish_start", shows=self.line, **QUIET)
-        going_on = [self.line, self.work, self.timer, self.done]
         event(self.timer.tick, self.looked, [view], going_on, "publish_look", shows=self.work, **QUIET)
 
-    def folded(self, training: "Training", **changed: Any) -> Painted:
-        """Show the fold where a run can be published; it stays as open as it is unless it is told."""
+    def folded(self, training: "Training", *, is_new: bool, **changed: Any) -> Painted:
+        """Show the fold where a run can be published; it stays as it is unless it is told, or the run `is_new` in it."""
         is_there = training.state == "finished" and (training.path / FILE_NAME).is_file()
-        return {self.fold: gr.Accordion(visible=is_there, **changed)}
+        page: Painted = {self.fold: gr.Accordion(visible=is_there, **changed)}
+        return page | ({self.with_base: bool(base_of(training.path)), **self.nothing()} if is_new else {})
 
     def on_linked(self, request: gr.Request, view: Any, address: str) -> Painted:
         """Return what stands in the fold where the address opens it."""
@@ -197,14 +198,7 @@ class Publishing:
             return {self.where: notice(say("publish.denied")), self.form: gr.Column(visible=False)}
         from hub.client import connect
 
-        folder = shown_run(view).watched.run
-        return {
-            self.where: notice(say("publish.where", endpoint=connect().endpoint)),
-            self.with_base: bool(base_of(folder)),
-            self.line: "",
-            **self.nothing(),
-            **self.looked(view),
-        }
+        return {self.where: notice(say("publish.where", endpoint=connect().endpoint)), **self.looked(view)}
 
     def nothing(self) -> Painted:
         return {

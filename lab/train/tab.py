@@ -159,7 +159,7 @@ class TrainPage:
             self.looks,
             self.beside,
             *self.plots,
-            *([self.publishing.fold] if self.publishing else []),
+            *(self.publishing.of_run if self.publishing else []),
         ]
         here = [self.view, self.address]
         chosen = choosing(self.runs)(self.opened, [self.runs, self.view], self.outputs, api_name="train_run", **CHOSEN)
@@ -270,9 +270,9 @@ class TrainPage:
 
     def _folded(self, training: Training, before: TrainView | None, place: Place) -> Painted:
         """Open the fold of publishing where the address says so; close it over what was said of another run."""
-        is_asked, is_other = bool(place.get("publish")), before is not None and before.name != training.name
-        changed: dict[str, Any] = {"open": is_asked} if is_asked or is_other else {}
-        return self.publishing.folded(training, **changed) if self.publishing else {}
+        is_asked, is_new = bool(place.get("publish")), before is None or before.name != training.name
+        changed: dict[str, Any] = {"open": is_asked} if is_asked or (before and is_new) else {}
+        return self.publishing.folded(training, is_new=is_new, **changed) if self.publishing else {}
 
     def looked(self, view: TrainView | None, address: str) -> Painted:
         """Return what has changed since the last look."""
@@ -287,7 +287,7 @@ class TrainPage:
             found = find(self.services.settings.training.runs, self.services.now())
             listed = tuple(map(label, found))
             if self.publishing and label(training) not in view.listed:
-                page |= self.publishing.folded(training)
+                page |= self.publishing.folded(training, is_new=True)
             if listed != view.listed:
                 view = replace(view, listed=listed)
                 page |= {self.runs: gr.Dropdown(choices=_choices(found), value=view.name)}

@@ -3,7 +3,7 @@
 import argparse
 import time
 
-from tests.conftest import OFFLINE
+from tests.network import OFFLINE
 
 
 def main() -> None:
