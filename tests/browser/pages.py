@@ -107,6 +107,8 @@ def downloaded(page, selector):
 def flaws(page, selectors):
     """Return what is hard to read (contrast below 4.5; 0 is missing) and by how much the page is too wide."""
     page.mouse.move(2, 2)
+    for each in selectors:
+        page.locator(each).first.wait_for(state="attached")
     settle(page)
     ratios = page.evaluate(script("contrast"), list(selectors))
     found = {name: round(ratio, 2) for name, ratio in ratios if ratio < 4.5}

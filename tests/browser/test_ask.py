@@ -41,6 +41,7 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     expect(page.locator("#ask-answers .figures", has_text="stopped").first).to_be_visible()
     expect(page.locator("#ask-button")).to_be_enabled()
     choose(page, "#ask-earlier input", "Say it slowly", stays=True)  # it is listed once the list can be used
+    expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")
     page.fill(QUESTION, "x" * 100_000)
     page.keyboard.press("Control+Enter")
     expect(page.locator("#ask-notice .problem")).to_contain_text("100,000 characters")
