@@ -12,7 +12,7 @@ from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
 from lab.services import Services
-from lab.session import Door, Tab, View, Visitor, meet, name_visitor, stop
+from lab.session import Door, Tab, View, Visitor, meet_early, name_visitor, stop
 from lab.ui.components import CHOSEN, QUIET, as_html, notice, script, stage_name, term
 from lab.ui.text import say
 
@@ -159,7 +159,7 @@ def choices(find: Callable[[], list[tuple[str, str]]], nothing: str, **options: 
 def with_visitor(door: Door, *starts: Any) -> Any:
     """Say first who the visitor is, which a page that just opened may not know; go on with `.then`."""
     known = [door.known, door.remembered]
-    return gr.on([*starts], meet, door.remembered, known, api_visibility="private", **QUIET)
+    return gr.on([*starts], meet_early, known, known, api_visibility="private", **QUIET)
 
 
 def name_field(door: Door, tab: str) -> None:

@@ -48,11 +48,15 @@ BROWSER_SECRET = "assay-visitor-v1"
 
 @dataclass(frozen=True)
 class Visitor:
-    """Who is reading: `rater` is the same in every tab of a browser, `page` differs by tab, `name` is who they say they are."""
+    """Who is reading: `rater` is the same in every tab of a browser, `page` differs by tab, `name` is who they say they are.
+
+    `is_early`: they did something before the page had loaded (`meet_early`).
+    """
 
     rater: str
     page: str
     name: str = ""
+    is_early: bool = False
 
     @property
     def called(self) -> str:
@@ -96,6 +100,16 @@ def meet(remembered: object, request: gr.Request) -> tuple[Visitor, object]:
         remembered = drawn
     rater, _, name = str(remembered).partition(" ")
     return Visitor(rater, page, f"name:{name}" if name else ""), remembered
+
+
+def meet_early(known: Visitor | None, remembered: object, request: gr.Request) -> tuple[Visitor, object]:
+    """Return who does something on a page that may not have loaded yet, and what their browser shall keep.
+
+    Gradio reports the change of a state from its queue alone, and this is outside it: as an early visitor differs from the
+    one who is met when the page has loaded, all that waits for a visitor is filled then.
+    """
+    visitor, kept = meet(remembered, request)
+    return known or replace(visitor, is_early=True), kept
 
 
 def name_visitor(remembered: object, name: str, request: gr.Request) -> tuple[Visitor, object]:

@@ -29,7 +29,7 @@ from lab.session import (
     Visitor,
     answering,
     checked_question,
-    meet,
+    meet_early,
     new_id,
     new_visitor,
     plain_text,
@@ -501,8 +501,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_return(
         visitor: Visitor | None, remembered: object, now: Comparing | None, left: object, request: gr.Request
     ) -> tuple[Visitor, object, Comparing | None]:
-        if visitor is None:
-            visitor, remembered = meet(remembered, request)
+        visitor, remembered = meet_early(visitor, remembered, request)
         return visitor, remembered, now or restore_pair(services, visitor, left)
 
     def on_open(visitor: Visitor, now: Comparing | None, left: object) -> Iterator[Painted]:
