@@ -81,6 +81,7 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     expect(page.locator("#ask-answers .card")).to_have_count(3)
     expect(page.locator("#ask-answers .card:last-child [data-do=down]")).to_have_attribute("aria-pressed", "true")
 
+    expect(page.locator(QUESTION)).not_to_have_value("typed while the answers of the link come")
     chosen = page.input_value(QUESTION)
     for key, stands in (
         ("Tab", "typed over the chosen one"),
@@ -108,6 +109,7 @@ def test_a_question_asked_while_a_batch_runs_goes_first_and_its_answer_outlives_
             page.click("#questions-file")
         chooser.value.set_files(tmp_path / "slow.csv")
         expect(page.locator("#questions-told")).to_contain_text("Slow holds 901 questions")
+        expect(page.locator("#batch-line")).to_contain_text("Freeze the set first")
         page.click("#questions-freeze")
         expect(page.locator("#questions-told")).to_contain_text("Slow v1 is frozen")
         page.click("#batch-ask")
