@@ -281,12 +281,12 @@ def build_rating(
         panel = RatingPanel(services, door, name, shows_stages=True)
 
     def on_open(visitor: Visitor | None, shown: str | None, rated: str | None = None) -> Painted:
-        """Show the answers beside one that is shown, unless one is open: painting it again would take away what is typed."""
+        """Show the answers beside one that is shown; of one that is open the thumb alone, or what is typed would go."""
         try:
             if not (items := found(visitor, shown) if shown else ()):  # a report may have been made anew meanwhile
                 return {which: gr.Radio(visible=False), **panel.show_nothing(say("annotate.none_shown"))}
-            if rated in (names := Rater(services, visitor).add_items(items)):
-                return {which: gr.skip()}
+            if rated in (names := (rater := Rater(services, visitor)).add_items(items)):
+                return {panel.thumb: rater.open(rated).said.thumb}
         except LabError as error:
             return {which: gr.Radio(visible=False), **panel.show_nothing(str(error))}
         stages = [(stage_name(each.stage), each.id) for each in items]
