@@ -109,7 +109,6 @@ def test_a_question_asked_while_a_batch_runs_goes_first_and_its_answer_outlives_
             page.click("#questions-file")
         chooser.value.set_files(tmp_path / "slow.csv")
         expect(page.locator("#questions-told")).to_contain_text("Slow holds 901 questions")
-        expect(page.locator("#batch-line")).to_contain_text("Freeze the set first")
         page.click("#questions-freeze")
         expect(page.locator("#questions-told")).to_contain_text("Slow v1 is frozen")
         page.click("#batch-ask")

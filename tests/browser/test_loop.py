@@ -66,7 +66,6 @@ def test_a_sheet_and_ten_votes_become_a_stage_that_is_measured_and_published_and
             page.click("#questions-file")
         chooser.value.set_files(folder / "Gram.csv")
         expect(page.locator("#questions-told")).to_contain_text("Gram holds 25 questions")
-        expect(page.locator("#batch-line")).to_contain_text("Freeze the set first")
         page.click("#questions-freeze")
         expect(page.locator("#questions-told")).to_contain_text("Gram v1 is frozen")
 
