@@ -105,11 +105,12 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         said = (question, seed, length, temperature, evidence, rubric)
         yield from map(pane.paint, begin_answer(services, visitor, said, write))
 
-    def on_tab(address: str) -> tuple[gr.Dropdown, str]:
-        """Return the chains that can be asked, the one of the address chosen."""
+    def on_tab(address: str) -> Painted:
+        """Show the chains that can be asked, the one of the address chosen."""
         known, wanted = choices_of_chains(services), read_place(address, "ask").get("chain", "")
         value = wanted if wanted in {name for _, name in known} else ""
-        return gr.Dropdown(choices=known, value=value, visible=len(known) > 1), value
+        page: Painted = {chain: gr.Dropdown(choices=known, value=value, visible=len(known) > 1), asked_of: value}
+        return page if value == wanted else page | {line: notice(say("chain.gone", name=wanted), "problem")}
 
     def on_chain(chosen: str | None) -> str:
         return chosen or ""
@@ -161,7 +162,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     typed = [question, *settings, evidence, rubric]
     address = gr.Textbox(visible=False, label=say("report.address"))
     asked_of = gr.State("")
-    tab.select(on_tab, address, [chain, asked_of], js="assayAddress", api_name="chains", **QUIET)
+    tab.select(on_tab, address, [chain, asked_of, line], js="assayAddress", api_name="chains", **QUIET)
     choosing(chain)(on_chain, chain, asked_of, js="assayPlaceChain", api_name="chain", **QUIET)
     on = partial(event, door=door, shows=pane)
     asking = with_visitor(door, start.click, question.submit)

@@ -298,17 +298,17 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         found = QuestionSets(services, visitor).choices()
         known = [id for _, id in found]
         name = name if name in known else request.query_params.get("set")
-        return {
-            picked: gr.Dropdown(choices=found, value=name) if name in known else gr.Dropdown(choices=found),
-            bring: gr.Accordion(open=not found),
-        }
+        page: Painted = {bring: gr.Accordion(open=not found)}
+        if name and name not in known:
+            page |= {told: notice(say("questions.gone"), "problem")}
+        return page | {picked: gr.Dropdown(choices=found, **({"value": name} if name in known else {}))}
 
     def on_known(visitor: Visitor | None, name: str | None, request: gr.Request) -> Painted:
         is_here = request.query_params.get("tab") in ("data", "questions")
         return on_select(visitor, name, request) if is_here else {picked: gr.skip()}
 
-    tab.select(on_select, [door.known, picked], [picked, bring], api_name="questions", **QUIET)
-    door.known.change(on_known, [door.known, picked], [picked, bring], api_visibility="private", **QUIET)
+    tab.select(on_select, [door.known, picked], [picked, bring, told], api_name="questions", **QUIET)
+    door.known.change(on_known, [door.known, picked], [picked, bring, told], api_visibility="private", **QUIET)
     picked.change(None, picked, None, js="assayPlaceSet")
     picked.change(on_pick, [door.known, picked], [told, *shown], api_name="questions_open", **QUIET)
     page, one = [picked, told, bring, *shown], [picked]

@@ -130,7 +130,9 @@ class ResultsTab:
                     f"--out {chain_file(chain).parent / REPORTS / 'pathways-heldout.json'}"
                 )
                 return empty_page | {self.page: outdated + empty(say("report.none", command=command))}
-            report = chosen_report(measured.reports, place.get("questions"))
+            report = chosen_report(measured.reports, asked := place.get("questions"))
+            if asked and report.data_name != asked:
+                outdated += notice(say("report.gone", name=asked))
             group = chosen_group(report, place.get("group"))
             chosen = (
                 empty_page

@@ -359,7 +359,7 @@ def look(run: Path, now: datetime) -> Training:
     except BadConfig as error:
         return Training(run, "failed", last_sign(run) or now, problem=str(error))
     if launched is None and record is None:
-        return Training(run, "failed", now, problem=say("train.gone", run=run.name))
+        return Training(run, "failed", now, problem=say("train.folder.gone", run=run.name))
     begun = launched.started_at if launched else record.started_at if record else now
     return Training(run, _state(run, record, launched, now), begun, record, launched)
 

@@ -1,5 +1,6 @@
 """The page: its tabs, who is at it, the model it waits for, and how it is open_lab."""
 
+import json
 import re
 import threading
 from collections import Counter
@@ -16,6 +17,7 @@ from lab.middleware import PasswordThrottle
 from lab.session import meet
 from lab.settings import MOST_WRONG, WAIT_SECONDS
 from lab.ui.components import model_pill, model_problem, script
+from lab.ui.text import TEXT
 from tests.lab.chains import ScriptedChain
 from tests.lab.served import ON_AIR, Browser
 from tests.waiting import result_of
@@ -94,6 +96,20 @@ def test_three_browsers_at_once_over_http_read_their_own_answers_only(open_lab):
 
     for name in "abc":
         assert set(re.findall(r" on question (\w)\? with seed", read[name])) == {name}
+
+
+@ON_AIR
+def test_a_link_to_a_chain_or_a_set_that_is_gone_says_so(open_lab):
+    linked = {"data": [None, None], "session_hash": "late"}
+    shown = httpx.post(f"{open_lab.local_url}gradio_api/run/questions?tab=data&set=gone", json=linked).text
+    assert "This question set is no longer in the store" in shown
+    assert "no finished run" in Browser(open_lab).call("chains", "?tab=ask&chain=gone")
+
+
+def test_no_line_of_the_page_is_written_twice():
+    files = [json.loads(path.read_text(), object_pairs_hook=list) for path in TEXT.glob("*.json")]
+    found = Counter(key for pairs in files for key, _ in pairs)
+    assert [key for key, n in found.items() if n > 1] == []
 
 
 def test_the_model_shows_how_far_it_is_and_on_failure_what_to_do():

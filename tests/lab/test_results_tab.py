@@ -457,6 +457,7 @@ def test_the_thumb_that_a_visitor_gave_a_row_is_shown_as_pressed_to_them_alone(t
     Rater(services, ann).set_thumb(item.id, "down")
     with gr.Blocks(), gr.Tab("Tab") as tab:
         show = ResultsTab(services, door(), tab).show
+    assert "There is no report on" in str(show(None, "?tab=results&questions=gone"))
     for visitor, pressed in ((ann, [("down", item.id)]), (Visitor("c", "page", "name:Bob"), []), (None, [])):
         (shown,) = (each for each in show(visitor, link(PLACE, row=row.id)).values() if "rows-one" in str(each))
         found = re.findall(r'data-do="(\w+)" data-id="([^"]*)" aria-pressed="true"', shown)
