@@ -301,7 +301,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         page: Painted = {bring: gr.Accordion(open=not found)}
         if name and name not in known:
             page |= {told: notice(say("questions.gone"), "problem")}
-        return page | {picked: gr.Dropdown(choices=found, **({"value": name} if name in known else {}))}
+        shown = gr.Dropdown(choices=found, value=name) if name in known else gr.Dropdown(choices=found)
+        return page | {picked: shown}
 
     def on_known(visitor: Visitor | None, name: str | None, request: gr.Request) -> Painted:
         is_here = request.query_params.get("tab") in ("data", "questions")
