@@ -18,7 +18,7 @@ from lab.settings import EMBEDDED, REFINER
 from lab.shared.rater import RATED, item_of_answer
 from lab.shared.rating import build_rating
 from lab.shared.rows import read_place
-from lab.shared.runs import choices_of_chains
+from lab.shared.runs import chain_of, choices_of_chains
 from lab.ui.components import ANSWERING, QUIET, clicks, empty, heading, lead, notice, sampling_fields, script
 from lab.ui.text import say
 
@@ -110,7 +110,11 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         known, wanted = choices_of_chains(services), read_place(address, "ask").get("chain", "")
         value = wanted if wanted in {name for _, name in known} else ""
         page: Painted = {chain: gr.Dropdown(choices=known, value=value, visible=len(known) > 1), asked_of: value}
-        return page if value == wanted else page | {line: notice(say("chain.gone", name=wanted), "problem")}
+        try:
+            chain_of(services, wanted)  # the lab's own may be named by its folder, too
+        except LabError as error:
+            page |= {line: notice(str(error), "problem")}
+        return page
 
     def on_chain(chosen: str | None) -> str:
         return chosen or ""

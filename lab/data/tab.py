@@ -299,7 +299,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         known = [id for _, id in found]
         name = name if name in known else request.query_params.get("set")
         page: Painted = {bring: gr.Accordion(open=not found)}
-        if name and name not in known:
+        if visitor and name and name not in known:  # drafts are listed once the visitor is known
             page |= {told: notice(say("questions.gone"), "problem")}
         shown = gr.Dropdown(choices=found, value=name) if name in known else gr.Dropdown(choices=found)
         return page | {picked: shown}
